@@ -1,0 +1,1 @@
+"""The Delta sink and its schema policy."""

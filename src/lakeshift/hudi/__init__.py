@@ -1,0 +1,1 @@
+"""Hudi reads through Spark's DataSource V2."""

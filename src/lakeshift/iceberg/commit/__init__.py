@@ -1,0 +1,1 @@
+"""The transaction layer: what one commit adds and removes, and how it lands."""

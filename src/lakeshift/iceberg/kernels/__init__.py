@@ -1,0 +1,1 @@
+"""What runs on executors: plain functions over Arrow. No Spark and no catalog in here."""

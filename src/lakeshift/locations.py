@@ -1,0 +1,24 @@
+"""File locations as they should be compared: engines spell the same place in different ways.
+
+Iceberg Java writes ``file:/lake/x``, PyIceberg ``file:///lake/x``; Hadoop says ``s3a://`` where others
+say ``s3://``. A location that is *stored* is always copied verbatim; only comparisons use this form.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SAME_STORE = {"s3a": "s3", "s3n": "s3"}
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(/*)(.*)$", re.DOTALL)
+
+
+def canonical_location(location: str) -> str:
+    """The one spelling under which two names of the same place are equal."""
+    match = _SCHEME.match(location)
+    if match is None:
+        return location
+    scheme, _, rest = match.groups()
+    scheme = scheme.lower()
+    if scheme == "file":
+        return "/" + rest
+    return f"{_SAME_STORE.get(scheme, scheme)}://{rest}"

@@ -1,0 +1,1 @@
+"""Where lakeshift meets Spark: the session, the executors, and kernels as Spark jobs."""
