@@ -1,0 +1,120 @@
+"""``IcebergTable``: the facade over one Iceberg table. Each method's work lives in a room of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+
+from lakeshift.errors import CommitConflictError, ConfigError
+from lakeshift.iceberg.partitioning import describe_field, describe_spec, parse_partition_expression, resolve_source
+
+if TYPE_CHECKING:
+    from lakeshift.lake import Lake
+
+
+@dataclass(frozen=True)
+class SpecLayout:
+    """How much of a table's current snapshot lies under one partition spec."""
+
+    spec_id: int
+    fields: tuple[str, ...]
+    is_default: bool
+    data_files: int
+    delete_files: int
+    rows: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class IcebergTable:
+    """One Iceberg table, under any history of partition specs. Made by ``Lake.iceberg()``."""
+
+    def __init__(self, lake: Lake, table: Table) -> None:
+        self._lake = lake
+        self._table = table
+
+    def __repr__(self) -> str:
+        return f"IcebergTable({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        return ".".join(self._table.name())
+
+    @property
+    def table(self) -> Table:
+        """The PyIceberg table underneath, as of the last call that loaded or changed it."""
+        return self._table
+
+    def refresh(self) -> IcebergTable:
+        """Load what other writers have committed since; returns itself."""
+        self._table.refresh()
+        return self
+
+    def evolve_partitions(self, add: Sequence[str] = (), drop: Sequence[str] = ()) -> int:
+        """Change the partitioning of what is written from now on; returns the new default spec's id.
+
+        ``add`` holds expressions as in ``partition_by``; ``drop`` holds names of partition fields
+        (``"ts_day"``) or the expressions they came from (``"day(ts)"``). Files keep the spec they have.
+        """
+        self._table.refresh()
+        added = [parse_partition_expression(text) for text in add]
+        for expression in added:
+            resolve_source(self._table.schema(), expression)
+        dropped = [self._field_name(text) for text in drop]
+        if not added and not dropped:
+            raise ConfigError("Nothing to evolve: give partition fields to add or to drop.")
+        try:
+            with self._table.update_spec() as update:
+                for name in dropped:
+                    update.remove_field(name)
+                for expression in added:
+                    update.add_field(expression.source, expression.transform, expression.name)
+        except CommitFailedException as error:
+            raise CommitConflictError(
+                f"Another writer changed {self.name} while its partitioning was being evolved: {error}. "
+                "Nothing was changed; look at the table and run it again.",
+                retryable=True,
+            ) from error
+        except ValueError as error:
+            raise ConfigError(f"Cannot evolve the partitioning of {self.name}: {error}") from error
+        return self._table.spec().spec_id
+
+    def layout(self) -> list[SpecLayout]:
+        """What lies under each spec, in spec id order, from the manifest list alone."""
+        metadata = self._table.metadata
+        snapshot = self._table.current_snapshot()
+        manifests = snapshot.manifests(self._table.io) if snapshot else []
+        schemas = [self._table.schema(), *reversed(metadata.schemas)]
+        found = []
+        for spec in sorted(metadata.partition_specs, key=lambda spec: spec.spec_id):
+            mine = [m for m in manifests if m.partition_spec_id == spec.spec_id]
+            data, deletes = ([m for m in mine if m.content.value == content] for content in (0, 1))
+            found.append(
+                SpecLayout(
+                    spec_id=spec.spec_id,
+                    fields=tuple(describe_spec(spec, schemas)),
+                    is_default=spec.spec_id == metadata.default_spec_id,
+                    data_files=sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in data),
+                    delete_files=sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in deletes),
+                    rows=sum((m.added_rows_count or 0) + (m.existing_rows_count or 0) for m in data),
+                )
+            )
+        return found
+
+    def _field_name(self, text: str) -> str:
+        """The name of a field of the default spec, from its name or from the expression it stands for."""
+        schema, fields = self._table.schema(), self._table.spec().fields
+        for field in fields:
+            if field.name == text:
+                return field.name
+        for field in fields:
+            source = schema.find_column_name(field.source_id)
+            if source and describe_field(source, field.transform) == str(parse_partition_expression(text)):
+                return field.name
+        there = ", ".join(field.name for field in fields) or "none: the default spec is unpartitioned"
+        raise ConfigError(f"{self.name} has no partition field {text!r} to drop; its default spec has: {there}.")

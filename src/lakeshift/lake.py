@@ -1,0 +1,169 @@
+"""``connect()`` and ``Lake``: what a user holds first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakeshift.catalogs import catalog_properties, embedded_file, load_catalog
+from lakeshift.errors import ConfigError
+from lakeshift.stack import Stack, check_formats, installed_stack
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyspark.sql import SparkSession
+
+    from lakeshift.iceberg.schemas import SchemaLike
+    from lakeshift.iceberg.table import IcebergTable
+
+
+def connect(
+    catalog: str = "local",
+    warehouse: str | Path = "./lakehouse",
+    spark: SparkSession | None = None,
+    formats: Sequence[str] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Lake:
+    """Open a lake: a catalog of Iceberg tables, and a Spark session for the work.
+
+    ``catalog`` is a name from PyIceberg's configuration or from the session's ``spark.sql.catalog.*``;
+    ``local`` is an SQLite catalog inside ``warehouse``. ``properties`` describe any other catalog.
+    ``spark`` is your own session; without one, a session for the installed stack is built on first use.
+    ``formats`` says which of iceberg, delta and hudi it is for: by default all that the stack has.
+    """
+    wanted = None if formats is None else check_formats(tuple(formats))
+    if spark is not None and wanted is not None:
+        from lakeshift.spark.session import check_session
+
+        check_session(spark, wanted)
+    return Lake(catalog, catalog_properties(catalog, warehouse, properties, spark), spark, wanted)
+
+
+class Lake:
+    """A catalog of tables and the Spark session that works on them. Made by ``connect()``."""
+
+    def __init__(
+        self,
+        name: str,
+        properties: Mapping[str, str],
+        spark: SparkSession | None = None,
+        formats: tuple[str, ...] | None = None,
+    ) -> None:
+        self.name = name
+        self._properties = dict(properties)
+        self._spark = spark
+        self._formats = formats
+
+    def __repr__(self) -> str:
+        # The properties stay out of it: they may hold credentials.
+        return f"Lake({self.name!r})"
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The PyIceberg catalog. An embedded one must exist: ``create_iceberg_table`` makes it."""
+        file = embedded_file(self._properties)
+        if file is not None and not file.exists():
+            raise ConfigError(
+                f"There is no lake at {file.parent} (no {file.name} in it). "
+                "Check the warehouse path, or create the first table there."
+            )
+        return load_catalog(self.name, self._properties)
+
+    @cached_property
+    def stack(self) -> Stack:
+        """The Spark line that this lake's work runs on."""
+        if self._spark is None:
+            return installed_stack()
+        from lakeshift.stack import stack_of
+
+        return stack_of(self._spark.version)
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The Spark session: yours, the active one, or one built now."""
+        if self._spark is not None:
+            return self._spark
+        from pyspark.sql import SparkSession
+
+        from lakeshift.spark.session import build_session, check_session
+
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            if self._formats is not None:
+                check_session(active, self._formats)
+            return active
+        return build_session(self._formats or self.stack.available_formats(), stack=self.stack)
+
+    def iceberg_tables(self) -> list[str]:
+        """The names of all Iceberg tables, sorted."""
+        return sorted(
+            ".".join(identifier)
+            for namespace in self._namespaces(())
+            for identifier in self.catalog.list_tables(namespace)
+        )
+
+    def iceberg(self, name: str) -> IcebergTable:
+        """The Iceberg table of that name, such as ``db.events``."""
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        from lakeshift.iceberg.table import IcebergTable
+
+        try:
+            table = self.catalog.load_table(self._identifier(name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            there = ", ".join(self.iceberg_tables()) or "none yet"
+            raise ConfigError(f"There is no table {name!r} in catalog {self.name!r}; tables there: {there}.") from None
+        return IcebergTable(self, table)
+
+    def create_iceberg_table(
+        self,
+        name: str,
+        schema: SchemaLike,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> IcebergTable:
+        """Create an Iceberg table, and its namespace where needed.
+
+        ``schema`` is a Spark, Arrow or PyIceberg schema or text (``"id bigint not null, ts timestamp"``);
+        ``partition_by`` holds expressions such as ``"day(ts)"``, ``"bucket(16, id)"`` or ``"region"``.
+        """
+        from pyiceberg.exceptions import TableAlreadyExistsError
+
+        from lakeshift.iceberg.partitioning import build_partition_spec
+        from lakeshift.iceberg.schemas import to_iceberg_schema
+        from lakeshift.iceberg.table import IcebergTable
+
+        # Everything that can be wrong with the input is found before a folder or a namespace is made.
+        identifier = self._identifier(name)
+        iceberg_schema = to_iceberg_schema(schema)
+        spec = build_partition_spec(iceberg_schema, partition_by)
+        file = embedded_file(self._properties)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+        self.catalog.create_namespace_if_not_exists(identifier[:-1])
+        try:
+            table = self.catalog.create_table(
+                identifier, iceberg_schema, partition_spec=spec, properties=dict(properties or {})
+            )
+        except TableAlreadyExistsError:
+            raise ConfigError(
+                f"The table {name!r} exists already in catalog {self.name!r}. "
+                f"Open it with iceberg({name!r}), or choose another name."
+            ) from None
+        return IcebergTable(self, table)
+
+    def _identifier(self, name: str) -> tuple[str, ...]:
+        parts = tuple(name.split("."))
+        if len(parts) < 2 or not all(parts):
+            raise ConfigError(f"{name!r} is not a table name: write namespace and table, such as 'db.events'.")
+        return parts
+
+    def _namespaces(self, parent: tuple[str, ...]) -> list[tuple[str, ...]]:
+        found: list[tuple[str, ...]] = []
+        for namespace in self.catalog.list_namespaces(parent):
+            if namespace != parent and namespace not in found:
+                found += [namespace, *self._namespaces(namespace)]
+        return found
