@@ -1,0 +1,1 @@
+"""Measurements beside the peers. Each module here that has ``cases(lab)`` is one benchmark."""
