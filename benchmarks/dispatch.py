@@ -25,9 +25,7 @@ def cases(lab: Lab) -> Iterator[Case]:
     count = 4 if lab.tiny else 64
 
     def ours() -> list[int]:
-        reports = run_tasks(
-            spark, square, list(range(count)), Square, operation_id=new_operation_id(), title="square"
-        )
+        reports = run_tasks(spark, square, list(range(count)), Square, operation_id=new_operation_id(), title="square")
         return [record.value for report in reports for record in report.records]
 
     def rdd() -> list[int]:

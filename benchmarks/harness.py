@@ -221,7 +221,10 @@ def as_json(benchmark: str, outcomes: list[Outcome]) -> str:
 
 
 def as_markdown(outcomes: list[Outcome]) -> str:
-    rows = ["| case | side | median s | min to max s | ours is | aim | driver / JVM / workers MiB |", "|---|---|---|---|---|---|---|"]
+    rows = [
+        "| case | side | median s | min to max s | ours is | aim | driver / JVM / workers MiB |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for outcome in outcomes:
         for name, side in outcome.sides.items():
             ratio = "" if name == OURS else f"{outcome.ratio(name):.2f} times as fast"

@@ -73,7 +73,14 @@ class TaskFailedError(LakeshiftError, RuntimeError):
     """
 
     def __init__(
-        self, message: str, *, task: str = "", host: str = "", cause_type: str = "", cause_message: str = "", trace: str = ""
+        self,
+        message: str,
+        *,
+        task: str = "",
+        host: str = "",
+        cause_type: str = "",
+        cause_message: str = "",
+        trace: str = "",
     ) -> None:
         super().__init__(message)
         self.task = task

@@ -46,14 +46,17 @@ def decode_records(record_type: type[Record], data: bytes) -> list[Record]:
     return [_from_plain(record_type, row) for row in table.to_pylist(maps_as_pydicts="strict")]
 
 
-@cache
-def record_schema(record_type: type) -> pa.Schema:
+def record_schema(record_type: Any) -> pa.Schema:
     """The Arrow schema of a dataclass."""
     return pa.schema([pa.field(name, *_arrow_type(hint)) for name, hint in _hints(record_type).items()])
 
 
+def _hints(record_type: Any) -> dict[str, Any]:
+    return _cached_hints(record_type)
+
+
 @cache
-def _hints(record_type: type) -> dict[str, Any]:
+def _cached_hints(record_type: type) -> dict[str, Any]:
     hints = typing.get_type_hints(record_type)
     # Not dataclasses.fields(): it finds none in a class that an older cloudpickle sent by value.
     return {name: hints[name] for name in record_type.__dataclass_fields__}  # type: ignore[attr-defined]
@@ -65,14 +68,18 @@ def _arrow_type(hint: Any) -> tuple[pa.DataType, bool]:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint in _SCALARS:
         return _SCALARS[hint], optional
-    if dataclasses.is_dataclass(hint):
-        return pa.struct(list(record_schema(typing.cast(type, hint)))), optional
+    if _is_record(hint):
+        return pa.struct(list(record_schema(hint))), optional
     if origin in (list, tuple):
         return pa.list_(pa.field("item", *_arrow_type(arguments[0]))), optional
     if origin is dict:
         value, nullable = _arrow_type(arguments[1])
         return pa.map_(_arrow_type(arguments[0])[0], pa.field("value", value, nullable)), optional
     raise TypeError(f"A record cannot hold a {hint!r}")
+
+
+def _is_record(hint: Any) -> bool:
+    return dataclasses.is_dataclass(hint)
 
 
 def _strip_none(hint: Any) -> tuple[Any, bool]:
@@ -84,7 +91,7 @@ def _strip_none(hint: Any) -> tuple[Any, bool]:
 
 
 def _to_plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
+    if _is_record(type(value)):
         return {name: _to_plain(getattr(value, name)) for name in _hints(type(value))}
     if isinstance(value, list | tuple):
         return [_to_plain(item) for item in value]
@@ -97,8 +104,8 @@ def _from_plain(hint: Any, value: Any) -> Any:
     hint, _ = _strip_none(hint)
     if value is None or hint in _SCALARS:
         return value
-    if dataclasses.is_dataclass(hint):
-        return typing.cast(Any, hint)(**{name: _from_plain(kind, value[name]) for name, kind in _hints(typing.cast(type, hint)).items()})
+    if _is_record(hint):
+        return hint(**{name: _from_plain(kind, value[name]) for name, kind in _hints(hint).items()})
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is dict:
         return {key: _from_plain(arguments[1], item) for key, item in value.items()}

@@ -6,7 +6,7 @@ No Spark here, and no catalog.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from pyiceberg.transforms import (
 
 from lakeshift.errors import ConfigError
 
-_PLAIN: dict[str, type[Transform[Any, Any]]] = {
+_PLAIN: dict[str, Callable[[], Transform[Any, Any]]] = {
     "identity": IdentityTransform,
     "year": YearTransform,
     "month": MonthTransform,

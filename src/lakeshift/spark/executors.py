@@ -33,7 +33,11 @@ class Executor:
         for package in ("pyarrow", "pyiceberg", "lakeshift"):
             if getattr(self, package) is None:
                 return f"{package} is not installed"
-        return None if self.lakeshift == __version__ else f"lakeshift is {self.lakeshift}, the driver's is {__version__}"
+        return None if self.lakeshift == __version__ else version_mismatch(str(self.lakeshift))
+
+
+def version_mismatch(found: str) -> str:
+    return f"lakeshift is {found}, the driver's is {__version__}"
 
 
 def find_executors(spark: SparkSession) -> list[Executor]:

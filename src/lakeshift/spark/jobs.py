@@ -7,10 +7,11 @@ the driver; what an executor raises arrives as one of lakeshift's errors.
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 import pickle
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -21,7 +22,7 @@ from lakeshift import __version__
 from lakeshift.errors import LakeshiftError, StackError, TaskFailedError
 from lakeshift.kernel import Attempt, Batches, SinkKernel, SourceKernel, TaskKernel
 from lakeshift.records import decode_records, encode_records
-from lakeshift.spark.executors import SHIPPING_REMEDY
+from lakeshift.spark.executors import SHIPPING_REMEDY, version_mismatch
 from lakeshift.spark.progress import Progress, observed
 
 if TYPE_CHECKING:
@@ -111,8 +112,8 @@ def translate_failure(error: Exception) -> LakeshiftError | None:
     """The lakeshift error inside an exception that Spark raised, if a kernel is what failed."""
     text = str(error)
     if mismatch := _marked(text, _EXECUTOR_MARK):
-        found = f"lakeshift is {mismatch['found']}, the driver's is {__version__}" if mismatch["found"] else mismatch["why"]
-        return StackError(f"Executor {mismatch['host']} ({mismatch['python']}): {found}. {SHIPPING_REMEDY}")
+        problem = mismatch["why"] or version_mismatch(mismatch["found"])
+        return StackError(f"Executor {mismatch['host']} ({mismatch['python']}): {problem}. {SHIPPING_REMEDY}")
     if failure := _marked(text, _TASK_MARK):
         return TaskFailedError(
             f"{failure['task']} failed on {failure['host']}: {failure['type']}: {failure['message']}",
@@ -258,11 +259,10 @@ def _report(attempt: Attempt, records: bytes) -> pa.RecordBatch:
     )
 
 
-def _shipped(entry: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+def _shipped(entry: Callable[[Batches], Batches]) -> Callable[[Iterable[Any]], Iterable[Any]]:
     """Wrap an entry point so that an executor which cannot load it says who it is and what it lacks."""
-    from pyspark.cloudpickle import dumps
-
-    payload, driver, mark = dumps(entry), __version__, _EXECUTOR_MARK
+    payload: bytes = importlib.import_module("pyspark.cloudpickle").dumps(entry)
+    driver, mark = __version__, _EXECUTOR_MARK
 
     # Nested and free of lakeshift's names, so that it is pickled by value and loads on any executor.
     def run(batches: Any) -> Any:

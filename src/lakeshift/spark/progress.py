@@ -68,9 +68,8 @@ def _polling(context: SparkContext, group: str, total: int, progress: Progress |
 def _finished_tasks(context: SparkContext, group: str) -> int:
     """Finished tasks of the last stage: the one that runs the kernels."""
     tracker = context.statusTracker()
-    stages = [
-        stage for job in tracker.getJobIdsForGroup(group) if (info := tracker.getJobInfo(job)) for stage in info.stageIds
-    ]
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [stage for job in jobs if job for stage in job.stageIds]
     found = tracker.getStageInfo(max(stages)) if stages else None
     return found.numCompletedTasks if found else 0
 
