@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ SHIPPING_REMEDY = (
     f"Ship lakeshift {__version__} with its dependencies to the executors: an image, spark.archives with "
     "spark.pyspark.python pointing into it, or --py-files (see 'Shipping to a cluster' in the documentation)."
 )
+
+
+_checked: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,18 @@ def find_executors(spark: SparkSession) -> list[Executor]:
     return sorted(found, key=lambda executor: (executor.host, executor.python, str(executor.lakeshift)))
 
 
+def ensure_executors(spark: SparkSession) -> None:
+    """Check the executors before a session's first kernel; later calls cost nothing."""
+    if spark not in _checked:
+        check_executors(spark)
+        _checked.add(spark)
+
+
 def check_executors(spark: SparkSession) -> list[Executor]:
-    """The executors, or a StackError that names the first host which cannot run kernels."""
+    """The executors, or a StackError that names the first host which cannot run kernels.
+
+    An executor that joins later is not seen here: kernels check their own before they load.
+    """
     executors = find_executors(spark)
     for executor in executors:
         if executor.problem:

@@ -22,7 +22,7 @@ from lakeshift import __version__
 from lakeshift.errors import LakeshiftError, StackError, TaskFailedError
 from lakeshift.kernel import Attempt, Batches, SinkKernel, SourceKernel, TaskKernel
 from lakeshift.records import decode_records, encode_records
-from lakeshift.spark.executors import SHIPPING_REMEDY, version_mismatch
+from lakeshift.spark.executors import SHIPPING_REMEDY, ensure_executors, version_mismatch
 from lakeshift.spark.progress import Progress, observed
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def run_over_frame(
 
     The frame runs exactly once. ``tasks`` is how many partitions the caller laid it out in.
     """
+    ensure_executors(frame.sparkSession)
     reports = frame.mapInArrow(_shipped(_ReportBatches(kernel, record_type, operation_id)), _REPORT_SCHEMA)
     return _collect(frame.sparkSession, reports, record_type, operation_id, title, tasks, progress)
 
@@ -154,6 +155,7 @@ def _collect(
 
 
 def _task_frame(spark: SparkSession, tasks: Sequence[Any], names: Sequence[str] | None) -> DataFrame:
+    ensure_executors(spark)
     places = _places(len(tasks))
     rows = [
         (places[index], index, names[index] if names else f"Task {index}", bytearray(pickle.dumps(task)))
