@@ -1,0 +1,60 @@
+package org.apache.spark.sql.lakeshift.hudi
+
+import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, SubqueryExpression}
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
+import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.read.{Scan, SupportsPushDownAggregates, SupportsPushDownLimit}
+import org.apache.spark.sql.execution.datasources.{DataSourceStrategy, DataSourceUtils, HadoopFsRelation}
+import org.apache.spark.sql.execution.datasources.v2.FileScanBuilder
+import org.apache.spark.sql.sources.Filter
+import org.apache.spark.sql.types.StructType
+
+/** Takes what Spark pushes down (filters, aggregates, a limit, columns), in that order, and builds the scan. */
+final class HudiScanBuilder(tableName: String, relation: HadoopFsRelation)
+    extends FileScanBuilder(relation.sparkSession, new PartitionColumnsOnly(relation), relation.dataSchema)
+    with SupportsPushDownAggregates
+    with SupportsPushDownLimit {
+
+  private var columns: StructType = withoutPartitionColumns(relation.schema)
+  private var pushed: Seq[Filter] = Nil
+  private var limit: Option[Int] = None
+  private var aggregate: Option[FooterAggregate] = None
+  private var selection = new FileSelection(relation, Nil, Nil)
+
+  /** Partition filters are answered by the listing of files; all others come back to be evaluated again. */
+  override def pushFilters(filters: Seq[Expression]): Seq[Expression] = {
+    val (usable, others) = filters.partition { f =>
+      f.deterministic && !SubqueryExpression.hasSubquery(f) && !f.exists(_.isInstanceOf[PythonUDF])
+    }
+    val (onPartitions, onData) = DataSourceUtils.getPartitionFiltersAndDataFilters(relation.partitionSchema, usable)
+    selection = new FileSelection(relation, onPartitions, onData)
+    // Hudi's reader does not take filters on nested fields from V1 either.
+    pushed = onData.flatMap(DataSourceStrategy.translateFilter(_, supportNestedPredicatePushdown = false))
+    usable.filterNot(onPartitions.contains) ++ others
+  }
+
+  override def pushedFilters: Array[Predicate] = pushed.map(_.toV2).toArray
+
+  override def pushAggregation(aggregation: Aggregation): Boolean = {
+    aggregate = FooterAggregate.of(aggregation, selection)
+    aggregate.isDefined
+  }
+
+  override def pushLimit(rows: Int): Boolean = {
+    limit = Some(rows)
+    true
+  }
+
+  /** Each task stops early; Spark still cuts what the tasks return together. */
+  override def isPartiallyPushed: Boolean = true
+
+  override def pruneColumns(required: StructType): Unit = columns = withoutPartitionColumns(required)
+
+  override def build(): Scan = aggregate match {
+    case Some(footers) => new FooterScan(tableName, selection, footers)
+    case None => new HudiScan(tableName, selection, columns, pushed, limit)
+  }
+
+  private def withoutPartitionColumns(schema: StructType): StructType =
+    StructType(schema.filterNot(field => relation.partitionSchema.exists(_.name == field.name)))
+}
