@@ -37,9 +37,12 @@ object FooterAggregate {
     if (answerable && everyRowCounts(selection)) Some(FooterAggregate(values.flatten)) else None
   }
 
-  /** Every row of every file is a row of the result: nothing to merge, nothing to leave out. */
+  /**
+   * Every row of every file is a row of the result: nothing to merge, nothing to leave out. Without any file
+   * a sum of counts would be null where a count is 0.
+   */
   private def everyRowCounts(selection: FileSelection): Boolean =
-    !selection.isIncremental && selection.dataFilters.isEmpty &&
+    !selection.isIncremental && selection.dataFilters.isEmpty && selection.files.nonEmpty &&
       selection.files.forall(file => !file.hasLogs && file.name.endsWith(".parquet"))
 
   private def valueOf(function: AggregateFunc, selection: FileSelection): Option[FooterValue] = function match {

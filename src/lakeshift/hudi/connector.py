@@ -137,8 +137,9 @@ def build_jar(stack: Stack, build: Build, target: Path) -> None:
         command += ["-classpath", os.pathsep.join([str(jars / "*"), str(bundle)]), "-deprecation", "-d", str(jar)]
         done = subprocess.run([*command, *map(str, build.sources)], capture_output=True, text=True, check=False)
         if done.returncode != 0 or not jar.is_file():
+            said = (done.stdout + done.stderr)[-4000:]
             raise StackError(
-                f"The Hudi connector could not be built with {java.path} and {jars}:\n{(done.stdout + done.stderr)[-4000:]}\n"
+                f"The Hudi connector could not be built with {java.path} and {jars}:\n{said}\n"
                 f"If {stack.hudi} was not found, check that this machine reaches a Maven repository."
             )
         spark = metadata.version("pyspark") if util.find_spec("pyspark") else build.spark_line

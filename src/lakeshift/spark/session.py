@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lakeshift.errors import StackError
+from lakeshift.hudi import connector
 from lakeshift.stack import Stack, check_formats, installed_stack, require_java, stack_of
 
 if TYPE_CHECKING:
@@ -47,13 +48,19 @@ def build_session(
     settings = session_conf(stack, tuple(formats), packages=packages, extensions=extensions)
     if master.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    settings |= dict(conf or {})
+    if "hudi" in formats:
+        settings |= connector.session_settings(stack, settings)
     builder = SparkSession.builder.master(master).appName("lakeshift")
-    for key, value in (settings | dict(conf or {})).items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
     except Exception as error:  # the JVM's start fails in many ways; all of them mean the same to the user
         raise StackError(_start_failure(stack, settings, error)) from error
+    if "hudi" in formats:
+        connector.check_connector(session)
+    return session
 
 
 def session_conf(
@@ -72,7 +79,8 @@ def session_conf(
         settings[_SESSION_CATALOG] = DELTA_CATALOG
     if "hudi" in formats:
         # Both formats want the session catalog. Hudi cannot do without it; Delta can, by path.
-        wanted_extensions.append(HUDI_EXTENSION)
+        # The connector replaces reads that Hudi has resolved, so it comes second.
+        wanted_extensions += [HUDI_EXTENSION, connector.EXTENSION]
         settings |= {
             _SESSION_CATALOG: HUDI_CATALOG,
             "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
@@ -93,6 +101,8 @@ def check_session(spark: SparkSession, formats: Sequence[str]) -> Stack:
     present = str(spark.conf.get("spark.sql.extensions", "") or "").split(",")
     missing = [name for name in wanted.get("spark.sql.extensions", "").split(",") if name and name not in present]
     if missing:
+        if "hudi" in formats:
+            wanted |= connector.session_settings(stack, {})
         lines = "\n".join(
             f"  {key}={value}"
             for key, value in wanted.items()
