@@ -18,9 +18,7 @@ def scans(df: DataFrame) -> list[str]:
 
 def files_read(df: DataFrame) -> list[int]:
     """How many files each scan of an executed plan has read."""
-    return [
-        node.metrics().apply("numFiles").value() for node in _scan_nodes(df._jdf.queryExecution().executedPlan())
-    ]
+    return [node.metrics().apply("numFiles").value() for node in _scan_nodes(df._jdf.queryExecution().executedPlan())]
 
 
 def text(df: DataFrame) -> str:

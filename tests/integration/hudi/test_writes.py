@@ -1,0 +1,145 @@
+"""Writes stay Hudi's own: every statement and every save mode does with the gate what it does without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeshift.hudi.reader import HudiTable
+from tests.conftest import FULL
+from tests.integration.hudi.plans import V2_SCAN, scans
+from tests.integration.hudi.tables import options_of, rows, write
+
+V2_WRITES = ("AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic", "CreateTableAsSelect ")
+
+
+@pytest.fixture(autouse=True)
+def _quick_sql_writes(spark: Any) -> Iterator[None]:
+    settings = {
+        "hoodie.metadata.enable": "false",
+        "hoodie.index.type": "SIMPLE",
+        "hoodie.upsert.shuffle.parallelism": "2",
+        "hoodie.insert.shuffle.parallelism": "2",
+        "hoodie.bulkinsert.shuffle.parallelism": "2",
+        "hoodie.simple.index.parallelism": "2",
+        "hoodie.schema.on.read.enable": "false",
+    }
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield
+    for key in settings:
+        spark.conf.unset(key)
+
+
+def content(spark: Any, table: str) -> dict[int, tuple[str, str]]:
+    """What the table holds, by V1 and so without any of our code."""
+    frame = HudiTable(spark, table).read(dsv2=False)
+    return {row.id: (row.name, row.region) for row in frame.collect()}
+
+
+# Under a gate that is closed this is Hudi alone; the long run shows that too.
+@pytest.mark.parametrize("on", [True, False] if FULL else [True], ids=lambda on: f"gate_{on}")
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_sql_statements_write_through_v1(spark: Any, gate: Callable[[bool | None], None], kind: str, on: bool) -> None:
+    gate(on)
+    table = f"written_{kind}_{on}".lower()
+
+    def run(statement: str) -> None:
+        if not statement.startswith(("ALTER", "TRUNCATE")):
+            plan = spark.sql(f"EXPLAIN EXTENDED {statement}").first()[0]
+            assert not any(node in plan for node in V2_WRITES), plan
+        spark.sql(statement)
+
+    try:
+        run(
+            f"CREATE TABLE {table} USING hudi"
+            f" TBLPROPERTIES (type = '{kind}', primaryKey = 'id', preCombineField = 'id') PARTITIONED BY (region)"
+            " AS SELECT id, concat('n', id) AS name, concat('r', id % 2) AS region FROM range(4)"
+        )
+        held = {i: (f"n{i}", f"r{i % 2}") for i in range(4)}
+        assert content(spark, table) == held
+
+        run(f"INSERT INTO {table} VALUES (4, 'n4', 'r0'), (5, 'n5', 'r1')")
+        held |= {4: ("n4", "r0"), 5: ("n5", "r1")}
+        assert content(spark, table) == held
+
+        run(f"INSERT INTO {table} SELECT id + 10, concat(name, '+'), region FROM {table} WHERE id < 2")
+        held |= {10: ("n0+", "r0"), 11: ("n1+", "r1")}
+        assert content(spark, table) == held
+
+        run(f"UPDATE {table} SET name = concat(name, '!') WHERE region = 'r0' AND id < 3")
+        held |= {0: ("n0!", "r0"), 2: ("n2!", "r0")}
+        assert content(spark, table) == held
+
+        run(f"DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE id >= 10)")
+        held = {i: row for i, row in held.items() if i < 10}
+        assert content(spark, table) == held
+
+        run(
+            f"MERGE INTO {table} t USING (SELECT id, concat('m', id) AS name, region FROM {table} WHERE id > 3"
+            " UNION ALL SELECT 7L, 'm7', 'r1') s ON t.id = s.id WHEN MATCHED AND s.id = 5 THEN DELETE"
+            " WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT *"
+        )
+        held |= {4: ("m4", "r0"), 7: ("m7", "r1")}
+        del held[5]
+        assert content(spark, table) == held
+
+        run(f"INSERT OVERWRITE {table} PARTITION (region = 'r1') SELECT id, 'o' FROM {table} WHERE id = 3")
+        held = {i: row for i, row in held.items() if row[1] == "r0"} | {3: ("o", "r1")}
+        assert content(spark, table) == held
+
+        run(f"ALTER TABLE {table} ADD COLUMNS (extra STRING)")
+        assert content(spark, table) == held
+        assert "extra" in HudiTable(spark, table).read(dsv2=on).columns
+
+        run(f"INSERT OVERWRITE TABLE {table} SELECT id, name, extra, region FROM {table} WHERE id = 4")
+        assert content(spark, table) == {4: ("m4", "r0")}
+
+        run(f"TRUNCATE TABLE {table}")
+        assert content(spark, table) == {}
+    finally:
+        spark.sql(f"DROP TABLE IF EXISTS {table}")
+
+
+def test_save_modes_on_new_and_existing_tables(spark: Any, gate: Callable[[bool | None], None], tmp_path: Path) -> None:
+    gate(True)
+    options = options_of("cow", "hive_style")
+    path = tmp_path / "saved"
+
+    def ids() -> set[int]:
+        return {row.id for row in HudiTable(spark, str(path)).read(dsv2=False).collect()}
+
+    write(rows(spark, 0, 4), path, "upsert", mode="errorifexists", **options)
+    assert ids() == {0, 1, 2, 3}
+    with pytest.raises(Exception, match="already exists"):
+        write(rows(spark, 4, 5), path, "upsert", mode="errorifexists", **options)
+    write(rows(spark, 4, 5), path, "upsert", mode="ignore", **options)
+    assert ids() == {0, 1, 2, 3}
+    write(rows(spark, 4, 6), path, "upsert", mode="append", **options)
+    assert ids() == {0, 1, 2, 3, 4, 5}
+    write(rows(spark, 6, 8), path, "bulk_insert", mode="overwrite", **options)
+    assert ids() == {6, 7}
+    for mode in ("append", "overwrite", "ignore"):
+        fresh = tmp_path / mode
+        write(rows(spark, 0, 2), fresh, "bulk_insert", mode=mode, **options)
+        assert HudiTable(spark, str(fresh)).read().count() == 2
+
+
+def test_reads_and_writes_take_turns(spark: Any, gate: Callable[[bool | None], None], tmp_path: Path) -> None:
+    """Each V2 read sees what the write before it committed, also a write of what V2 has just read."""
+    gate(True)
+    path = tmp_path / "turns"
+    options = options_of("mor", "hive_style")
+    write(rows(spark, 0, 8), path, "bulk_insert", **options)
+    first = spark.read.format("hudi").load(str(path))
+    assert scans(first) == [V2_SCAN]
+    assert first.count() == 8
+    again = first.drop(*[c for c in first.columns if c.startswith("_hoodie")])
+    write(again.where("id < 2").selectExpr("* EXCEPT (name)", "'again' AS name"), path, "upsert", **options)
+    second = spark.read.format("hudi").load(str(path))
+    assert scans(second) == [V2_SCAN]
+    assert {row.id for row in second.where("name = 'again'").collect()} == {0, 1}
+    assert second.count() == 8
