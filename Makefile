@@ -13,7 +13,7 @@ FIRST   := $(firstword $(SPARK))
 extra    = spark$(subst .,,$(1))
 bin      = .venv-$(1)/bin
 
-.PHONY: help demo test test-full lint types docs bench clean
+.PHONY: help demo test test-full lint types docs bench wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -47,6 +47,10 @@ docs: .venv-$(FIRST)/.synced  ## Build the documentation into site/
 
 bench: .venv-3.5/.synced  ## Measure beside the peers (ONLY=write for one)
 	$(call bin,3.5)/python -m benchmarks $(ONLY)
+
+wheel: .venv-3.5/.synced  ## Build the wheel into dist/, with the Hudi connector's jar where Java is
+	$(call bin,3.5)/python -m lakeshift.hudi.connector build/wheel
+	$(UV) build --quiet --wheel
 
 clean:  ## Remove what the other commands installed and built
 	rm -rf .tools .venv-* site build dist .mypy_cache .ruff_cache .pytest_cache

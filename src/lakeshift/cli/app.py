@@ -24,6 +24,7 @@ class LazyGroup(click.Group):
     modules: ClassVar[dict[str, tuple[str, str]]] = {
         "demo": ("lakeshift.cli.demo", "Run the tour: a lake that evolves, chapter by chapter."),
         "doctor": ("lakeshift.cli.doctor", "Check Java, Spark, jars, executors and catalogs."),
+        "hudi": ("lakeshift.cli.hudi", "Explain reads of Hudi tables, and print what a session needs for them."),
         "table": ("lakeshift.cli.table", "List, show, create and evolve Iceberg tables."),
     }
 
