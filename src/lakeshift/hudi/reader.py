@@ -127,10 +127,9 @@ def _location(spark: SparkSession, path_or_name: str) -> str:
         if str(facts.get("Provider", "")).lower() != "hudi":
             raise ConfigError(f"Table {text} is {facts.get('Provider')}, not hudi.")
         return str(facts["Location"])
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    marker = jvm.org.apache.hadoop.fs.Path(text, ".hoodie/hoodie.properties")
-    if not marker.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).exists(marker):  # type: ignore[attr-defined]
+    session: Any = spark  # typed differently by each Spark line
+    marker = session._jvm.org.apache.hadoop.fs.Path(text, ".hoodie/hoodie.properties")
+    if not marker.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).exists(marker):
         kind = "no table of that name in the session's catalog, and " if _NAME.fullmatch(text) else ""
         raise ConfigError(f"{text!r} is no Hudi table: there is {kind}no .hoodie/hoodie.properties in that path.")
     return text

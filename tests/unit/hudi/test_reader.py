@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakeshift.errors import ConfigError
-from lakeshift.hudi.reader import HudiReadPath, _query_options
+from lakeshift.errors import ConfigError, StackError
+from lakeshift.hudi.reader import HudiReadPath, HudiTable, _query_options
 
 
 def test_each_kind_of_query_has_its_options() -> None:
@@ -39,3 +39,11 @@ def test_a_read_path_reads_as_a_sentence() -> None:
     assert str(HudiReadPath("t", False, "bootstrap tables stay on V1")) == (
         "t: V1 (FileScan), since bootstrap tables stay on V1"
     )
+
+
+def test_a_line_without_a_bundle_is_refused_with_the_reason() -> None:
+    class Spark41:
+        version = "4.1.4"
+
+    with pytest.raises(StackError, match=r"Hudi publishes no bundle for Spark 4\.1\. Use Spark 3\.5"):
+        HudiTable(Spark41(), "./trips")  # type: ignore[arg-type]
