@@ -25,10 +25,12 @@ private final case class Summary(nonNull: Long, least: Option[Long], greatest: O
 final class FooterReader(path: Path, conf: Configuration, datesRebasedBy: String) {
 
   def row(values: Seq[FooterValue]): InternalRow = {
-    val options = HadoopReadOptions.builder(conf, path).build()
-    val reader = ParquetFileReader.open(HadoopInputFile.fromPath(path, conf), options)
+    val reader = open()
     try InternalRow.fromSeq(values.map(answer(reader, _))) finally reader.close()
   }
+
+  private def open(): ParquetFileReader =
+    ParquetFileReader.open(HadoopInputFile.fromPath(path, conf), HadoopReadOptions.builder(conf, path).build())
 
   private def answer(reader: ParquetFileReader, value: FooterValue): Any = value match {
     case RowCount => reader.getFooter.getBlocks.asScala.map(_.getRowCount).sum
@@ -49,7 +51,7 @@ final class FooterReader(path: Path, conf: Configuration, datesRebasedBy: String
     if (!reader.getFileMetaData.getSchema.containsField(column)) Summary(0, None, None)
     else {
       val told = reader.getFooter.getBlocks.asScala.map(fromStatistics(_, column))
-      val parts = if (told.forall(_.isDefined)) told.flatten else Seq(fromPages(reader, column))
+      val parts = if (told.forall(_.isDefined)) told.flatten else Seq(fromPages(column))
       Summary(
         parts.map(_.nonNull).sum,
         parts.flatMap(_.least).reduceOption((a, b) => math.min(a, b)),
@@ -68,7 +70,13 @@ final class FooterReader(path: Path, conf: Configuration, datesRebasedBy: String
       if (bounded) Summary(nonNull, Some(long(statistics.genericGetMin)), Some(long(statistics.genericGetMax)))
       else Summary(nonNull, None, None)
 
-  private def fromPages(reader: ParquetFileReader, column: String): Summary = {
+  /** Reads the whole column, with a reader of its own since reading moves it on. */
+  private def fromPages(column: String): Summary = {
+    val reader = open()
+    try fold(reader, column) finally reader.close()
+  }
+
+  private def fold(reader: ParquetFileReader, column: String): Summary = {
     val fileSchema = reader.getFileMetaData.getSchema
     val schema = new MessageType("column", fileSchema.getFields.get(fileSchema.getFieldIndex(column)))
     val descriptor = schema.getColumns.get(0)

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.lakeshift.hudi
 
-import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, SubqueryExpression}
+import org.apache.spark.sql.catalyst.expressions.{AttributeSet, Expression, PredicateHelper, PythonUDF, SubqueryExpression}
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.{Scan, SupportsPushDownAggregates, SupportsPushDownLimit}
@@ -13,7 +13,8 @@ import org.apache.spark.sql.types.StructType
 final class HudiScanBuilder(tableName: String, relation: HadoopFsRelation)
     extends FileScanBuilder(relation.sparkSession, new PartitionColumnsOnly(relation), relation.dataSchema)
     with SupportsPushDownAggregates
-    with SupportsPushDownLimit {
+    with SupportsPushDownLimit
+    with PredicateHelper {
 
   private var columns: StructType = withoutPartitionColumns(relation.schema)
   private var pushed: Seq[Filter] = Nil
@@ -26,7 +27,8 @@ final class HudiScanBuilder(tableName: String, relation: HadoopFsRelation)
     val (usable, others) = filters.partition { f =>
       f.deterministic && !SubqueryExpression.hasSubquery(f) && !f.exists(_.isInstanceOf[PythonUDF])
     }
-    val (onPartitions, onData) = DataSourceUtils.getPartitionFiltersAndDataFilters(relation.partitionSchema, usable)
+    val (onPartitions, mixed) = DataSourceUtils.getPartitionFiltersAndDataFilters(relation.partitionSchema, usable)
+    val onData = mixed.flatMap(partOnData)
     selection = new FileSelection(relation, onPartitions, onData)
     // Hudi's reader does not take filters on nested fields from V1 either.
     pushed = onData.flatMap(DataSourceStrategy.translateFilter(_, supportNestedPredicatePushdown = false))
@@ -53,6 +55,15 @@ final class HudiScanBuilder(tableName: String, relation: HadoopFsRelation)
   override def build(): Scan = aggregate match {
     case Some(footers) => new FooterScan(tableName, selection, footers)
     case None => new HudiScan(tableName, selection, columns, pushed, limit)
+  }
+
+  /**
+   * What a filter says about data columns alone: files do not hold partition columns, so that a reader which met
+   * `region = 'eu' OR id = 4` would take the first half for false.
+   */
+  private def partOnData(filter: Expression): Option[Expression] = {
+    val ofData = AttributeSet(filter.references.filterNot(a => relation.partitionSchema.exists(_.name == a.name)))
+    if (ofData.size == filter.references.size) Some(filter) else extractPredicatesWithinOutputSet(filter, ofData)
   }
 
   private def withoutPartitionColumns(schema: StructType): StructType =

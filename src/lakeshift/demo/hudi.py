@@ -65,7 +65,7 @@ def _write(df: DataFrame, path: str, operation: str) -> None:
 
 def _size(df: DataFrame) -> int:
     """What the optimizer expects the query to read."""
-    return int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString())
+    return int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
 
 
 def _plan(df: DataFrame) -> str:

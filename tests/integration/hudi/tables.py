@@ -35,7 +35,7 @@ COLUMNS = (
     "IF(id % 5 = 0, NULL, CAST(id AS INT)) AS small",
     "date_add(DATE'2026-01-01', CAST(id % 50 AS INT)) AS day",
     "timestamp_seconds(1767225600 + id) AS at",
-    "named_struct('city', concat('c', id % 3), 'geo', named_struct('lat', id * 1.0, 'lon', -id * 1.0)) AS info",
+    "named_struct('city', concat('c', id % 3), 'geo', named_struct('lat', CAST(id AS DOUBLE), 'lon', -id / 2)) AS info",
     "array(concat('t', id % 2), 'all') AS tags",
     "map('k', id) AS labels",
     f"concat('r', id % {REGIONS}) AS region",

@@ -35,7 +35,11 @@ def evolving(spark: Any) -> Iterator[Callable[[str], str]]:
             f" TBLPROPERTIES (type = '{kind}', primaryKey = 'id', preCombineField = 'id')"
         )
         made.append(table)
-        spark.sql(f"INSERT INTO {table} {_rows(0, 8, 'CAST(id AS INT)', 'CAST(id / 2 AS FLOAT)')}")
+        spark.sql(
+            f"INSERT INTO {table} SELECT id, CAST(id AS INT) AS small, CAST(id / 2 AS FLOAT) AS ratio,"
+            " concat('o', id) AS old, 'gone' AS gone, named_struct('city', concat('c', id), 'code', 7) AS info,"
+            " concat('r', id % 2) AS region FROM range(8)"
+        )
         return table
 
     yield make
@@ -43,13 +47,6 @@ def evolving(spark: Any) -> Iterator[Callable[[str], str]]:
         spark.sql(f"DROP TABLE IF EXISTS {table}")
     for key in _SESSION:
         spark.conf.unset(key)
-
-
-def _rows(start: int, end: int, small: str, ratio: str) -> str:
-    return (
-        f"SELECT id, {small}, {ratio}, concat('o', id), 'gone', named_struct('city', concat('c', id), 'code', 7),"
-        f" concat('r', id % 2) FROM range({start}, {end})"
-    )
 
 
 def both(spark: Any, table: str, query: str = "*") -> list[Any]:
@@ -96,9 +93,8 @@ def test_reads_follow_the_schema(spark: Any, evolving: Callable[[str], str], kin
 
     # New rows, and a change to an old one, under the new schema beside files of the old.
     spark.sql(
-        f"INSERT INTO {table} SELECT id, 'new', 5000000000 + id, 0.1, 'o', "
-        "named_struct('town', 't', 'code', 8, 'zip', 'z'),"
-        " concat('r', id % 2) FROM range(7, 10)"
+        f"INSERT INTO {table} SELECT id, 'new' AS added, 5000000000 + id AS small, 0.1D AS ratio, 'o' AS renamed,"
+        " named_struct('town', 't', 'code', 8, 'zip', 'z') AS info, concat('r', id % 2) AS region FROM range(7, 10)"
     )
     mixed = both(spark, table)
     assert [row.small for row in mixed] == [*range(7), 5000000007, 5000000008, 5000000009]

@@ -48,7 +48,9 @@ def test_change_data_capture_stays_on_v1(spark: Any, tmp_path: Path) -> None:
 
 
 def test_bootstrap_tables_stay_on_v1(spark: Any, tmp_path: Path) -> None:
-    rows(spark, 0, 12).drop("info", "tags", "labels").write.partitionBy("region").parquet(str(tmp_path / "source"))
+    rows(spark, 0, 12).drop("info", "tags", "labels", "at").write.partitionBy("region").parquet(
+        str(tmp_path / "source")
+    )
     path = tmp_path / "bootstrapped"
     bootstrap = {
         "hoodie.bootstrap.base.path": str(tmp_path / "source"),
@@ -63,7 +65,7 @@ def test_bootstrap_tables_stay_on_v1(spark: Any, tmp_path: Path) -> None:
 
 
 def test_hidden_file_columns_stay_on_v1(spark: Any, hudi_table: Tables) -> None:
-    df = HudiTable(spark, hudi_table("cow").path).read().select("id", "_metadata.file_name")
+    df = HudiTable(spark, hudi_table("cow", "unpartitioned").path).read().select("id", "_metadata.file_name")
     (path,) = read_paths(df)
     assert path.reason == "the query asks for _metadata, which only V1 serves"
     assert df.where("file_name LIKE '%.parquet'").count() == ROWS
@@ -82,7 +84,7 @@ def test_a_table_without_commits_stays_on_v1(spark: Any) -> None:
 def test_other_base_file_formats_stay_on_v1(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "orc"
     plain = rows(spark, 0, 6).select("id", "name", "region", "ts")
-    write(plain, path, "bulk_insert", **options_of("cow", "hive_style"), **{"hoodie.table.base.file.format": "ORC"})
+    write(plain, path, "insert", **options_of("cow", "hive_style"), **{"hoodie.table.base.file.format": "ORC"})
     reader = HudiTable(spark, str(path))
     assert reader.explain().reason == "base files are ORC, V2 reads Parquet"
     assert reader.read().count() == 6

@@ -44,11 +44,9 @@ def test_dynamic_partition_pruning_skips_files(spark: Any, hudi_table: Tables, k
     regions = spark.range(REGIONS).selectExpr("concat('r', id) AS region", "id AS label")
     facts = HudiTable(spark, hudi_table(kind).path).read()
     joined = facts.join(f.broadcast(regions.where("label = 2")), "region").select("id", "label")
-    assert joined.count() == ROWS / REGIONS
-    rerun = joined.agg(f.count("*"))
-    assert rerun.first()[0] == ROWS / REGIONS
-    assert "dynamicpruning" in text(rerun)
-    assert files_read(rerun) == [1]
+    assert len(joined.collect()) == ROWS / REGIONS
+    assert "dynamicpruning" in text(joined)
+    assert files_read(joined) == [1]
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor_compacted"])
@@ -78,7 +76,7 @@ def test_nested_fields_are_read_alone(spark: Any, hudi_table: Tables) -> None:
 
 def test_data_filters_reach_the_reader(spark: Any, hudi_table: Tables) -> None:
     df = HudiTable(spark, hudi_table("cow").path).read().where("id > 100 AND name = 'name7'")
-    assert "pushed filters: [IsNotNull(id), IsNotNull(name), GreaterThan(id,100), EqualTo(name,name7)]" in text(df)
+    assert "pushed filters: [GreaterThan(id,100), EqualTo(name,name7)]" in text(df)
     assert df.count() == 0
 
 
@@ -102,10 +100,10 @@ def test_two_loads_of_one_table_share_an_exchange(spark: Any, hudi_table: Tables
     with settings(spark, spark__sql__autoBroadcastJoinThreshold="-1"):
         same = sums[0].alias("a").join(sums[1].alias("b"), "region")
         assert same.where("a.total <> b.total").count() == 0
-        rerun = same.select("region", "a.total")
+        rerun = same.select("region", "a.total", "b.total")
         rerun.collect()
         assert "ReusedExchangeExec" in nodes(rerun)
-        different = sums[0].alias("a").join(other.alias("b"), "region").select("region", "b.total")
+        different = sums[0].alias("a").join(other.alias("b"), "region").select("region", "a.total", "b.total")
         different.collect()
         assert "ReusedExchangeExec" not in nodes(different)
 

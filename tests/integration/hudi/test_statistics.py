@@ -34,7 +34,7 @@ def stats(df: DataFrame) -> tuple[int, int | None]:
     """Size and rows that the optimizer sees at the scan."""
     found = df._jdf.queryExecution().optimizedPlan().collectLeaves().head().stats()
     rows = found.rowCount()
-    return int(found.sizeInBytes().toString()), int(rows.get().toString()) if rows.isDefined() else None
+    return int(found.sizeInBytes()), int(rows.get()) if rows.isDefined() else None
 
 
 def read(spark: Any, table: HudiFixture, **arguments: Any) -> DataFrame:
