@@ -17,10 +17,8 @@ from tests.integration.hudi.tables import ROWS, HudiFixture, options_of, rows, w
 Tables = Callable[..., HudiFixture]
 
 ANSWERED = (
-    "count(*)",
     "count(*), min(id), max(id), count(small), min(small), max(small), min(day), max(day)",
-    "count(score), count(name)",
-    "max(id) + 1, count(*) * 2",
+    "count(score), count(name), max(id) + 1, count(*) * 2",
 )
 LEFT_TO_A_SCAN = (
     "max(score)",
@@ -46,11 +44,11 @@ def both(spark: Any, path: str, expressions: str, condition: str = "true", **arg
     return "HudiFooterScan" in text(ours), found[0]
 
 
-@pytest.mark.parametrize("expressions", ANSWERED)
 @pytest.mark.parametrize("kind", ["cow", "mor_compacted"])
-def test_footers_answer_what_they_hold(spark: Any, hudi_table: Tables, kind: str, expressions: str) -> None:
-    from_footers, _ = both(spark, hudi_table(kind).path, expressions)
-    assert from_footers
+def test_footers_answer_what_they_hold(spark: Any, hudi_table: Tables, kind: str) -> None:
+    for expressions in ANSWERED:
+        from_footers, _ = both(spark, hudi_table(kind).path, expressions)
+        assert from_footers, expressions
 
 
 @pytest.mark.parametrize("expressions", LEFT_TO_A_SCAN)

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import functions as f
 
 from lakeshift.hudi.reader import HudiTable
+from tests.conftest import FULL
 from tests.integration.hudi.plans import _scan_nodes, files_read, nodes, text
 from tests.integration.hudi.tables import REGIONS, ROWS, HudiFixture, options_of, rows, write
 from tests.integration.hudi.test_statistics import settings
@@ -17,7 +18,7 @@ from tests.integration.hudi.test_statistics import settings
 Tables = Callable[..., HudiFixture]
 
 
-@pytest.mark.parametrize("layout", ["hive_style", "plain_partitions"])
+@pytest.mark.parametrize("layout", ["hive_style", *(["plain_partitions"] if FULL else [])])
 @pytest.mark.parametrize(
     ("condition", "files"),
     [
