@@ -127,3 +127,28 @@ def test_vectorized_reads_stay_on_after_incremental_ones(spark: Any, hudi_table:
     reader.read(incremental_from=table.first_completion).collect()
     assert spark.conf.get(key) == "true"
     assert "ColumnarToRowExec" in nodes(reader.read().select("id"))
+
+
+def test_partitions_by_a_formatted_timestamp_read_alike(spark: Any, tmp_path: Path) -> None:
+    """The path holds the day of a value, not the value: such partitions take no part in dynamic pruning."""
+    generator = {
+        **options_of("cow", "plain_partitions"),
+        "hoodie.datasource.write.partitionpath.field": "moment",
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+        "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+        "hoodie.keygen.timebased.output.dateformat": "yyyy-MM-dd",
+    }
+    moments = spark.range(0, 40, numPartitions=1).selectExpr(
+        "id", "1767225600000 + id * 10000000 AS moment", "id AS ts"
+    )
+    write(moments, tmp_path / "moments", "bulk_insert", **generator)
+    reader = HudiTable(spark, str(tmp_path / "moments"))
+    some = f.broadcast(moments.where("id = 7").select("moment"))
+    for shape in (
+        lambda df: df.select("id", "moment"),
+        lambda df: df.where("moment > 1767425600000").select("id"),
+        lambda df: df.join(some, "moment").select("id"),
+        lambda df: df.selectExpr("count(*)", "max(id)"),
+    ):
+        ours, theirs = (sorted(map(repr, shape(reader.read(dsv2=dsv2)).collect())) for dsv2 in (True, False))
+        assert ours == theirs

@@ -1,0 +1,50 @@
+"""On executors of their own: the jar reaches them, and what a task is given can be sent there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from lakeshift.hudi.reader import HudiTable
+from lakeshift.spark.session import build_session
+from tests.integration.hudi import matrix, tables
+
+home = Path(sys.argv[1])
+spark = build_session(["hudi"], master="local-cluster[2,1,1024]", conf={"spark.sql.shuffle.partitions": "2"})
+spark.sparkContext.setLogLevel("OFF")
+for kind in ("cow", "mor_deletes"):
+    table = tables.build(spark, home / kind, kind, "hive_style")
+    reader = HudiTable(spark, table.path)
+    for name, shape in matrix.SHAPES.items():
+        ours, theirs = (sorted(map(repr, shape(reader.read(dsv2=dsv2)).collect())) for dsv2 in (True, False))
+        assert ours == theirs and ours, (kind, name)
+    counts = [reader.read(dsv2=dsv2).selectExpr("count(*)", "max(id)").first() for dsv2 in (True, False)]
+    assert counts[0] == counts[1], counts
+print("alike on", spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos().__len__() - 1, "executors")
+spark.stop()
+"""
+
+
+@pytest.mark.full
+def test_reads_are_alike_on_two_executors(tmp_path: Path) -> None:
+    import pyspark
+
+    home = str(Path(pyspark.__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        env={**os.environ, "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1"},
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "alike on 2 executors" in done.stdout
