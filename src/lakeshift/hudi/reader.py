@@ -121,13 +121,14 @@ def _location(spark: SparkSession, path_or_name: str) -> str:
     if not path_or_name or not str(path_or_name).strip():
         raise ConfigError("A Hudi table needs a path or a table name; none was given.")
     text = str(path_or_name)
-    if _NAME.fullmatch(text) and spark.catalog.tableExists(text):
-        described = spark.sql(f"DESCRIBE TABLE EXTENDED {text}").collect()
-        facts = {row.col_name: row.data_type for row in described}
-        if str(facts.get("Provider", "")).lower() != "hudi":
-            raise ConfigError(f"Table {text} is {facts.get('Provider')}, not hudi.")
-        return str(facts["Location"])
     session: Any = spark  # typed differently by each Spark line
+    if _NAME.fullmatch(text) and spark.catalog.tableExists(text):
+        state = session._jsparkSession.sessionState()
+        table = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(text))
+        provider = table.provider().getOrElse(None)
+        if str(provider).lower() != "hudi":
+            raise ConfigError(f"Table {text} is {provider}, not hudi.")
+        return str(table.location().toString())
     marker = session._jvm.org.apache.hadoop.fs.Path(text, ".hoodie/hoodie.properties")
     if not marker.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).exists(marker):
         kind = "no table of that name in the session's catalog, and " if _NAME.fullmatch(text) else ""

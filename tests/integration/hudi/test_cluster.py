@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lakeshift.hudi.connector import find_jar
+from lakeshift.stack import Stack
+
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -17,7 +20,8 @@ from lakeshift.spark.session import build_session
 from tests.integration.hudi import matrix, tables
 
 home = Path(sys.argv[1])
-spark = build_session(["hudi"], master="local-cluster[2,1,1024]", conf={"spark.sql.shuffle.partitions": "2"})
+conf = {"spark.sql.shuffle.partitions": "2", "spark.executor.extraClassPath": sys.argv[2]}
+spark = build_session(["hudi"], master="local-cluster[2,1,1024]", conf=conf)
 spark.sparkContext.setLogLevel("OFF")
 for kind in ("cow", "mor_deletes"):
     table = tables.build(spark, home / kind, kind, "hive_style")
@@ -33,12 +37,16 @@ spark.stop()
 
 
 @pytest.mark.full
-def test_reads_are_alike_on_two_executors(tmp_path: Path) -> None:
+def test_reads_are_alike_on_two_executors(stack: Stack, tmp_path: Path) -> None:
     import pyspark
 
     home = str(Path(pyspark.__file__).parent)
+    # Hudi's Kryo registrator must be there when an executor starts, before Spark sends it any jar.
+    assert stack.hudi is not None
+    group, artifact, version = stack.hudi.split(":")
+    bundle = Path.home() / ".ivy2" / "jars" / f"{group}_{artifact}-{version}.jar"
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        [sys.executable, "-c", SCRIPT, str(tmp_path), f"{bundle}:{find_jar(stack)}"],
         env={**os.environ, "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1"},
         cwd=Path(__file__).parents[3],
         capture_output=True,

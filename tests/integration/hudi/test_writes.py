@@ -83,7 +83,7 @@ def test_sql_statements_write_through_v1(spark: Any, gate: Callable[[bool | None
         run(
             f"MERGE INTO {table} t USING (SELECT id, concat('m', id) AS name, region FROM {table} WHERE id > 3"
             " UNION ALL SELECT 7L, 'm7', 'r1') s ON t.id = s.id WHEN MATCHED AND s.id = 5 THEN DELETE"
-            " WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT *"
+            " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
         held |= {4: ("m4", "r0"), 7: ("m7", "r1")}
         del held[5]
