@@ -46,6 +46,10 @@ class Stack:
     def can(self, capability: Capability) -> bool:
         return capability in self.capabilities
 
+    @property
+    def delta_version(self) -> str:
+        return self.delta.rpartition(":")[2]
+
     def require(self, capability: Capability) -> None:
         """Raise a StackError that names the stack which can, if this one cannot."""
         if self.can(capability):
