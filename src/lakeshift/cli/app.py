@@ -22,6 +22,7 @@ class LazyGroup(click.Group):
 
     # Command name to module and one line of help; the module has a click command of the same name.
     modules: ClassVar[dict[str, tuple[str, str]]] = {
+        "delta": ("lakeshift.cli.delta", "Show what a batch would change in a Delta table, and write it."),
         "demo": ("lakeshift.cli.demo", "Run the tour: a lake that evolves, chapter by chapter."),
         "doctor": ("lakeshift.cli.doctor", "Check Java, Spark, jars, executors and catalogs."),
         "hudi": ("lakeshift.cli.hudi", "Explain reads of Hudi tables, and print what a session needs for them."),
