@@ -123,6 +123,7 @@ class HandmadeTable:
         fields: Mapping[str, Any],
     ) -> DataFile:
         defaults: dict[str, Any] = {
+            "file_format": FileFormat.PARQUET,
             "record_count": 10,
             "file_size_in_bytes": 1000,
             "column_sizes": {},
@@ -139,7 +140,6 @@ class HandmadeTable:
         made = DataFile.from_args(
             content=content,
             file_path=path or f"{self.location}/data/{next(_file_numbers):06}.parquet",
-            file_format=FileFormat.PARQUET,
             partition=Record(*partition),
             **(defaults | dict(fields)),
         )
