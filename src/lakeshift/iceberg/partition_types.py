@@ -7,7 +7,9 @@ read here and no engine is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -21,6 +23,7 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
+from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -113,3 +116,24 @@ def arrow_type(iceberg_type: IcebergType) -> pa.DataType:
     if found is None:
         raise TypeError(f"{iceberg_type} cannot be the type of a partition value.")
     return found
+
+
+def partition_array(partitions: Sequence[Record], spec: PartitionSpec, metadata: TableMetadata) -> pa.StructArray:
+    """Partition values as PyIceberg keeps them in data files, as a ledger column."""
+    if not spec.fields:
+        return pa.Array.from_buffers(pa.struct([]), len(partitions), [None])
+    schemas = schemas_newest_first(metadata)
+    columns, fields = [], []
+    for position, field in enumerate(spec.fields):
+        known = partition_field_type(field, schemas)
+        wanted = pa.string() if known is None else arrow_type(known)
+        values = [_plain(partition[position]) for partition in partitions]
+        # Days and the like are plain numbers in PyIceberg; everything else Arrow understands as it is.
+        stored = {pa.date32(): pa.int32()}.get(wanted, pa.int64() if pa.types.is_temporal(wanted) else wanted)
+        columns.append(pa.array(values, stored).cast(wanted))
+        fields.append(pa.field(field.name, wanted))
+    return pa.StructArray.from_arrays(columns, fields=fields)
+
+
+def _plain(value: Any) -> Any:
+    return value.bytes if isinstance(value, UUID) else value
