@@ -54,7 +54,9 @@ class PeerTable:
         partition = self._partition(spec, full[0])
         assert all(self._path(spec, self._partition(spec, record)) == self._path(spec, partition) for record in full)
         kind = iceberg.FileFormat.fromString(file_format)
-        schema = self.java.schema().select(self._strings(columns))
+        # The columns of the filter come along: Java reads them anyway, and a delete file may have more than it needs.
+        stored = tuple(dict.fromkeys((*columns, *rows)))
+        schema = self.java.schema().select(self._strings(stored))
         ids = self._gateway.new_array(self.jvm.int, len(columns))
         for position, column in enumerate(columns):
             ids[position] = self.java.schema().findField(column).fieldId()
@@ -65,7 +67,7 @@ class PeerTable:
         )
         output = outputs.newOutputFile() if partition is None else outputs.newOutputFile(spec, partition)
         writer = factory.newEqualityDeleteWriter(output, spec, partition)
-        for record in self._records(rows, columns):
+        for record in self._records(rows, stored):
             writer.write(record)
         writer.close()
         return writer.toDeleteFile()

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
-from tests.peer_iceberg import PeerTable
 
 from lakeshift.iceberg.deletes import DATA_COLUMNS, DELETE_COLUMNS, match_deletes
 from lakeshift.iceberg.ledger import Ledger, read_entries, read_ledger
+from tests.peer_iceberg import PeerTable
 
 COMPARED = [
     "content",

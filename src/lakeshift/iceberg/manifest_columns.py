@@ -124,7 +124,8 @@ class ManifestColumns:
             batch = self._finish(stored, raw.num_rows, partition, row_ids)
             if batch.num_rows:
                 batches.append(batch)
-        return batches
+        # Decoders leave buffers with room to grow; over a million files that would be hundreds of megabytes.
+        return pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
 
     def _schemas(self, avro: LocalAvro) -> Iterator[Schema]:
         """The table's schemas, and the one in the manifest's header if none of them serves."""

@@ -12,10 +12,10 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType
-from tests.handmade import HandmadeTable
 
 from lakeshift.iceberg.deletes import DATA_COLUMNS, DELETE_COLUMNS, match_deletes
 from lakeshift.iceberg.ledger import read_ledger
+from tests.handmade import HandmadeTable
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "weight", DoubleType()), NestedField(3, "region", StringType())

@@ -51,11 +51,11 @@ from pyiceberg.types import (
     TimestampType,
     UUIDType,
 )
-from tests.conftest import FULL
-from tests.handmade import HandmadeTable
 
 from lakeshift.iceberg.file_filter import files_that_can_match
 from lakeshift.iceberg.ledger import read_ledger
+from tests.conftest import FULL
+from tests.handmade import HandmadeTable
 
 NAN = float("nan")
 EPOCH = dt.datetime(1970, 1, 1)

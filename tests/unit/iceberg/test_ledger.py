@@ -31,11 +31,11 @@ from pyiceberg.types import (
     TimeType,
     UUIDType,
 )
-from tests.handmade import HandmadeTable
 
 from lakeshift.errors import ConfigError, LakeshiftError, UnknownSpecError
 from lakeshift.iceberg.ledger import read_entries, read_ledger
 from lakeshift.iceberg.manifest_columns import COLUMNS
+from tests.handmade import HandmadeTable
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "ts", TimestampType()), NestedField(3, "region", StringType())

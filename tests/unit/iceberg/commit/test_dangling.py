@@ -14,10 +14,10 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestampType
-from tests.handmade import HandmadeTable
 
 from lakeshift.iceberg.commit.dangling import dangling_deletes, rows_to_be
 from lakeshift.iceberg.ledger import read_ledger
+from tests.handmade import HandmadeTable
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "ts", TimestampType()), NestedField(3, "region", StringType())

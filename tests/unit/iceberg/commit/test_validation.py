@@ -22,11 +22,11 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType
-from tests.handmade import HandmadeTable
 
 from lakeshift.errors import CommitConflictError, ConfigError
 from lakeshift.iceberg.commit.history import Start
 from lakeshift.iceberg.commit.validation import OverwriteValidation, RewriteValidation, RowDeltaValidation
+from tests.handmade import HandmadeTable
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "amount", DoubleType()), NestedField(3, "region", StringType())
