@@ -159,7 +159,8 @@ def test_a_compaction_by_java_stops_everybody(race: Race) -> None:
 
 
 def test_a_copy_on_write_delete_by_pyiceberg_stops_everybody(race: Race) -> None:
-    race.table.delete(EqualTo("id", 2))
+    with pytest.warns(UserWarning, match="copy-on-write"):
+        race.table.delete(EqualTo("id", 2))
     found = race.outcomes(IsolationLevel.SNAPSHOT)
     assert found.keys() == {"delete", "update", "copy-on-write", "compact", "upgrade"}
     assert all(race.eu[0].file_path in message for message in found.values())
