@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
@@ -19,13 +21,17 @@ from pyiceberg.io.pyarrow import (
     parquet_path_to_id_mapping,
     schema_to_pyarrow,
 )
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry, ManifestFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType, TimestampType
+from pyiceberg.utils.datetime import date_to_days, datetime_to_micros
+
+from lakeshift.locations import canonical_location
 
 EVENTS = Schema(
     NestedField(1, "id", LongType(), required=False),
@@ -35,7 +41,6 @@ EVENTS = Schema(
 )
 
 PATH_ID, POS_ID = 2147483546, 2147483545
-_V3_FIELDS = 3
 
 
 def local_catalog(
@@ -43,7 +48,7 @@ def local_catalog(
 ) -> SqlCatalog:
     """A SQLite catalog in the warehouse folder, as Iceberg Java can share it."""
     warehouse.mkdir(parents=True, exist_ok=True)
-    catalog = cls(name, uri=f"sqlite:///{warehouse}/catalog.db", warehouse=f"file://{warehouse}", **properties)
+    catalog = cls(name, uri=f"sqlite:///{warehouse}/catalog.db", warehouse=f"file://{warehouse}")
     catalog.create_namespace_if_not_exists("db")
     return catalog
 
@@ -80,13 +85,9 @@ def position_deletes(
     written = _write(
         table, arrow, schema, table.metadata, spec, tuple(first.partition._data), DataFileContent.POSITION_DELETES
     )
-    if len({file.file_path for file, _ in pairs}) == 1:
-        # Metrics cut long text; the path must be whole to name the file.
-        for bounds in (written.lower_bounds, written.upper_bounds):
-            bounds[PATH_ID] = first.file_path.encode()
-    else:
-        for bounds, file in ((written.lower_bounds, pairs[0][0]), (written.upper_bounds, pairs[-1][0])):
-            bounds[PATH_ID] = file.file_path.encode()
+    # Metrics cut long text; bounds must be whole paths, or they would not name a file.
+    written.lower_bounds[PATH_ID] = pairs[0][0].file_path.encode()
+    written.upper_bounds[PATH_ID] = pairs[-1][0].file_path.encode()
     return written
 
 
@@ -120,10 +121,6 @@ def partition_of(spec: PartitionSpec, schema: Schema, row: Mapping[str, Any]) ->
 
 
 def _internal(value: Any) -> Any:
-    from datetime import date, datetime
-
-    from pyiceberg.utils.datetime import date_to_days, datetime_to_micros
-
     if isinstance(value, datetime):
         return datetime_to_micros(value)
     return date_to_days(value) if isinstance(value, date) else value
@@ -160,3 +157,50 @@ def _write(
     )
     file.spec_id = spec.spec_id
     return file
+
+
+def events(
+    day: int, count: int = 3, *, region: str | None = "eu", hour: int = 0, first: int = 0
+) -> list[dict[str, Any]]:
+    """Rows of EVENTS on one day and hour of January 2026."""
+    moment = datetime(2026, 1, day, hour)
+    return [{"id": first + n, "ts": moment, "region": region, "amount": n} for n in range(count)]
+
+
+def files_under(location: str) -> set[str]:
+    """Every file below a table's location, as plain paths."""
+    root = Path(canonical_location(location))
+    return {str(path) for path in root.rglob("*") if path.is_file()}
+
+
+def referenced_files(table: Table) -> set[str]:
+    """Every file that any snapshot of the table refers to, with its metadata files, as plain paths."""
+    names = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    for snapshot in table.metadata.snapshots:
+        names.add(snapshot.manifest_list)
+        for manifest in snapshot.manifests(table.io):
+            names.add(manifest.manifest_path)
+            entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+            names |= {entry.data_file.file_path for entry in entries}
+    return {canonical_location(name) for name in names}
+
+
+def manifest_headers(table: Table, snapshot: Snapshot | None = None) -> list[tuple[ManifestFile, dict[str, Any]]]:
+    """The manifests of a snapshot, the current one by default, each with what its Avro header says."""
+    found = []
+    for manifest in (snapshot or table.metadata.current_snapshot()).manifests(table.io):
+        with AvroFile[Any](table.io.new_input(manifest.manifest_path)) as reader:
+            found.append((manifest, dict(reader.header.meta)))
+    return found
+
+
+def live_entries(table: Table, branch: str | None = None) -> dict[str, ManifestEntry]:
+    """The live entries of a branch by file path, sequence numbers and specs filled in."""
+    snapshot = table.metadata.snapshot_by_name(branch)
+    manifests = snapshot.manifests(table.io) if snapshot else []
+    return {entry.data_file.file_path: entry for m in manifests for entry in m.fetch_manifest_entry(table.io)}
+
+
+def ids(table: Table, **scan: Any) -> list[int]:
+    """The ids that PyIceberg reads, in order."""
+    return sorted(table.refresh().scan(**scan).to_arrow()["id"].to_pylist())

@@ -149,17 +149,15 @@ def copy_manifest(manifest: ManifestFile) -> ManifestFile:
     return ManifestFile(*manifest._data)
 
 
-def write_list(
-    metadata: TableMetadata, io: FileIO, snapshot: Snapshot, codec: str, manifests: Sequence[ManifestFile]
-) -> None:
-    """Write the manifest list of a snapshot."""
+def write_list(metadata: TableMetadata, io: FileIO, snapshot: Snapshot, manifests: Sequence[ManifestFile]) -> None:
+    """Write the manifest list of a snapshot, compressed with gzip as Java does whatever the table says of manifests."""
     with write_manifest_list(
         format_version=metadata.format_version,
         output_file=io.new_output(snapshot.manifest_list),
         snapshot_id=snapshot.snapshot_id,
         parent_snapshot_id=snapshot.parent_snapshot_id,
         sequence_number=snapshot.sequence_number,
-        avro_compression=codec,  # type: ignore[arg-type]
+        avro_compression="deflate",
     ) as writer:
         writer.add_manifests([copy_manifest(manifest) for manifest in manifests])
 

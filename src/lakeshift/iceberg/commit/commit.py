@@ -210,7 +210,7 @@ class _Commit:
             operation=self.change.operation,
             summary=summary,
         )
-        write_list(metadata, io, snapshot, factory.codec.avro_name, contents.manifests)
+        write_list(metadata, io, snapshot, contents.manifests)
         attempt = _Attempt(snapshot, current, contents, CatalogCall())
         self.attempts.append(attempt)
         return attempt
