@@ -23,10 +23,13 @@ from pyiceberg.exceptions import (
     AuthorizationExpiredError,
     BadRequestError,
     CommitFailedException,
+    CommitStateUnknownException,
     ForbiddenError,
     NoSuchIdentifierError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    RESTError,
+    ServiceUnavailableError,
     TooManyRequestsError,
     UnauthorizedError,
     WaitingForLockException,
@@ -195,8 +198,11 @@ class CatalogCall:
         """What this call's failure means."""
         if isinstance(error, (CommitFailedException, WaitingForLockException, TooManyRequestsError)) or is_busy(error):
             return Failure.LOST_RACE
-        if isinstance(error, _REFUSALS) or (self.writes_metadata_itself and not self.metadata_files):
+        if isinstance(error, _REFUSALS):
             return Failure.REFUSED
+        if self.writes_metadata_itself and not self.metadata_files and not isinstance(error, _NO_ANSWER):
+            # The swap comes after the metadata file; it was never asked for.
+            return Failure.LOST_RACE if may_pass(error) else Failure.REFUSED
         return Failure.UNKNOWN
 
 
@@ -207,8 +213,20 @@ _REFUSALS = (
     NoSuchIdentifierError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    PermissionError,
     UnauthorizedError,
 )
+_NO_ANSWER = (CommitStateUnknownException, RESTError, ConnectionError, TimeoutError)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether a catalog that cannot be read now may be read a moment later."""
+    return (
+        is_busy(error)
+        or isinstance(error, (ServiceUnavailableError, TooManyRequestsError, ConnectionError, TimeoutError))
+        # Lost connections, restarts and the like; SQLAlchemy is only there if a SQL catalog is used.
+        or (type(error).__name__ == "OperationalError" and type(error).__module__.startswith("sqlalchemy"))
+    )
 
 
 def is_busy(error: BaseException) -> bool:

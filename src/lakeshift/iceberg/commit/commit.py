@@ -23,7 +23,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
 
 from lakeshift.errors import CommitConflictError, CommitStateUnknownError, LakeshiftError
-from lakeshift.iceberg.adapter import CatalogCall, Failure, adopt, is_busy, write_list
+from lakeshift.iceberg.adapter import CatalogCall, Failure, adopt, may_pass, write_list
 from lakeshift.iceberg.commit.change_set import ChangeSet, RemovedFile
 from lakeshift.iceberg.commit.cleanup import remove_files
 from lakeshift.iceberg.commit.grouping import spec_id_of
@@ -174,7 +174,7 @@ class _Commit:
                 retryable=False,
             ) from error
         except Exception as error:
-            if is_busy(error) or self._is_unresolved():
+            if may_pass(error) or self._is_unresolved():
                 return error
             raise
 
