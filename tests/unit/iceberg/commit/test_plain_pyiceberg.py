@@ -100,7 +100,7 @@ def test_pyiceberg_cannot_delete_where_the_dropped_column_had_values(tmp_path: P
 
 @pytest.mark.parametrize("region", ["eu", None])
 def test_we_keep_partitions_whose_column_was_dropped(tmp_path: Path, region: str | None) -> None:
-    table, kept, gone = with_a_dropped_partition_column(tmp_path, region)
+    table, _, gone = with_a_dropped_partition_column(tmp_path, region)
     commit(table, overwrite_change(table.metadata, [], [RemovedFile.of(gone)]))
     assert [entry.data_file.partition[0] for entry in live_entries(table).values()] == [region]
     assert ids(table) == [0, 1, 2]
