@@ -17,10 +17,10 @@ from pyiceberg.exceptions import (
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.update import SetPropertiesUpdate
 from sqlalchemy.exc import OperationalError
-from tests.tables import EVENTS, files_under, local_catalog, referenced_files
 
 from lakeshift.errors import StackError
 from lakeshift.iceberg.adapter import CatalogCall, Failure, check_version, copy_manifest, is_busy
+from tests.tables import EVENTS, files_under, local_catalog, referenced_files
 
 
 @pytest.mark.parametrize("installed", ["0.12.0", "0.12.3", "0.12.1rc1"])

@@ -11,10 +11,10 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, VoidTransform
 from pyiceberg.types import DateType, IntegerType, LongType, NestedField, StringType, UnknownType
-from tests.tables import EVENTS, local_catalog
 
 from lakeshift.errors import SpecNotWritableError, UnknownSpecError
 from lakeshift.iceberg.specs import find_compatible_schema, is_unpartitioned, partition_type, spec_of, writable_spec
+from tests.tables import EVENTS, local_catalog
 
 A, B = NestedField(1, "a", LongType(), required=False), NestedField(2, "b", StringType(), required=False)
 

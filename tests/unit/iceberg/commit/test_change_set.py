@@ -14,7 +14,6 @@ from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import DayTransform
-from tests.tables import EVENTS, data_file, equality_deletes, events, local_catalog, position_deletes
 
 from lakeshift.errors import ConfigError, LakeshiftError, UnknownSpecError, UnsupportedTableError
 from lakeshift.iceberg.commit.change_set import (
@@ -25,6 +24,7 @@ from lakeshift.iceberg.commit.change_set import (
     replace_change,
     row_delta_change,
 )
+from tests.tables import EVENTS, data_file, equality_deletes, events, local_catalog, position_deletes
 
 BY_DAY = PartitionSpec(PartitionField(2, 1000, DayTransform(), "ts_day"))
 

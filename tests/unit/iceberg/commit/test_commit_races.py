@@ -18,6 +18,10 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import DayTransform, HourTransform
+
+from lakeshift.errors import CommitConflictError, CommitStateUnknownError, UnknownSpecError
+from lakeshift.iceberg.commit.change_set import RemovedFile, append_change, overwrite_change, row_delta_change
+from lakeshift.iceberg.commit.commit import Validation, commit
 from tests.tables import (
     EVENTS,
     data_file,
@@ -30,10 +34,6 @@ from tests.tables import (
     position_deletes,
     referenced_files,
 )
-
-from lakeshift.errors import CommitConflictError, CommitStateUnknownError, UnknownSpecError
-from lakeshift.iceberg.commit.change_set import RemovedFile, append_change, overwrite_change, row_delta_change
-from lakeshift.iceberg.commit.commit import Validation, commit
 
 BY_DAY = PartitionSpec(PartitionField(2, 1000, DayTransform(), "ts_day"))
 FAST = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2"}

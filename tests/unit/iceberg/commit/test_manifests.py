@@ -34,19 +34,6 @@ from pyiceberg.types import (
     TimeType,
     UUIDType,
 )
-from tests.tables import (
-    EVENTS,
-    data_file,
-    equality_deletes,
-    events,
-    files_under,
-    ids,
-    live_entries,
-    local_catalog,
-    manifest_headers,
-    position_deletes,
-    referenced_files,
-)
 
 from lakeshift.errors import CommitConflictError, ConfigError
 from lakeshift.iceberg.commit.avro import AvroFile, Codec
@@ -61,6 +48,19 @@ from lakeshift.iceberg.commit.commit import commit
 from lakeshift.iceberg.commit.entry_codec import EntryReader
 from lakeshift.iceberg.commit.manifests import ManifestFactory
 from lakeshift.iceberg.commit.snapshot_manifests import pack_from_end
+from tests.tables import (
+    EVENTS,
+    data_file,
+    equality_deletes,
+    events,
+    files_under,
+    ids,
+    live_entries,
+    local_catalog,
+    manifest_headers,
+    position_deletes,
+    referenced_files,
+)
 
 BY_DAY = PartitionSpec(PartitionField(2, 1000, DayTransform(), "ts_day"))
 NO_MERGE = {"commit.manifest-merge.enabled": "false"}

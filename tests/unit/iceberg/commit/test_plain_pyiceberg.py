@@ -13,10 +13,10 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform
-from tests.tables import EVENTS, data_file, events, ids, live_entries, local_catalog
 
 from lakeshift.iceberg.commit.change_set import RemovedFile, append_change, overwrite_change
 from lakeshift.iceberg.commit.commit import commit
+from tests.tables import EVENTS, data_file, events, ids, live_entries, local_catalog
 
 FIVE_O_CLOCK = "ts >= '2026-01-01T05:00:00' and ts < '2026-01-01T06:00:00'"
 

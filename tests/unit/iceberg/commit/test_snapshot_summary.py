@@ -8,7 +8,6 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform, IdentityTransform, TruncateTransform
-from tests.tables import EVENTS, data_file, equality_deletes, events, local_catalog, position_deletes
 
 import lakeshift
 from lakeshift.iceberg.commit.change_set import (
@@ -22,6 +21,7 @@ from lakeshift.iceberg.commit.change_set import (
 from lakeshift.iceberg.commit.commit import commit
 from lakeshift.iceberg.commit.result import SpecCounts
 from lakeshift.iceberg.commit.summary import ManifestCounts, summarise_snapshot
+from tests.tables import EVENTS, data_file, equality_deletes, events, local_catalog, position_deletes
 
 BY_DAY = PartitionSpec(PartitionField(2, 1000, DayTransform(), "ts_day"))
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pyiceberg.table import Table
 from pyiceberg.table.update import SetSnapshotRefUpdate
-from tests.tables import EVENTS, data_file, events, files_under, ids, local_catalog, referenced_files
 
 from lakeshift.errors import ConfigError, UnsupportedTableError
 from lakeshift.iceberg.commit.change_set import append_change
 from lakeshift.iceberg.commit.commit import commit
 from lakeshift.iceberg.commit.result import CommitResult
+from tests.tables import EVENTS, data_file, events, files_under, ids, local_catalog, referenced_files
 
 
 @pytest.fixture
