@@ -8,7 +8,7 @@ here: dates are days, decimals their unscaled integers, UUIDs sixteen bytes. Fie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import pack
 from typing import Any, NamedTuple
 
@@ -134,6 +134,7 @@ class EntryWriter:
     prefix: tuple[tuple[int, _Write], ...]
     write_file: _Write
     file_shape: Any
+    _starts: dict[tuple[int | None, ...], bytes] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, avro_schema: Mapping[str, Any]) -> EntryWriter:
@@ -155,13 +156,13 @@ class EntryWriter:
         file_sequence_number: int | None,
         file: bytes,
     ) -> bytes:
-        known = {
-            STATUS: status,
-            SNAPSHOT_ID: snapshot_id,
-            SEQUENCE_NUMBER: sequence_number,
-            FILE_SEQUENCE_NUMBER: file_sequence_number,
-        }
-        return b"".join([write(known[number]) for number, write in self.prefix]) + file
+        key = (status, snapshot_id, sequence_number, file_sequence_number)
+        start = self._starts.get(key)
+        if start is None:  # entries of one snapshot all begin alike
+            known = dict(zip((STATUS, SNAPSHOT_ID, SEQUENCE_NUMBER, FILE_SEQUENCE_NUMBER), key, strict=True))
+            start = b"".join([write(known[number]) for number, write in self.prefix])
+            self._starts[key] = start
+        return start + file
 
 
 def shape_of(avro_type: Any) -> Any:
@@ -223,7 +224,12 @@ def _skipper(avro_type: Any, names: dict[str, Any]) -> _Skip:
     if isinstance(avro_type, list):
         null_at, inner = _nullable(avro_type)
         skip_inner = _skipper(inner, names)
-        return lambda decoder: None if decoder.read_int() == null_at else skip_inner(decoder)
+
+        def skip_optional(decoder: BinaryDecoder) -> None:
+            if decoder.read_int() != null_at:
+                skip_inner(decoder)
+
+        return skip_optional
     avro_type = _resolved(avro_type, names)
     kind = _kind(avro_type)
     if kind in _SKIP:
@@ -375,12 +381,8 @@ def _array_writer(items: Any, names: dict[str, Any]) -> _Write:
         def write_pairs(value: Mapping[int, Any]) -> bytes:
             if not value:
                 return b"\x00"
-            parts = [write_long(len(value))]
-            for key, item in value.items():
-                parts.append(write_long(key))
-                parts.append(write_value(item))
-            parts.append(b"\x00")
-            return b"".join(parts)
+            pairs = [write_long(key) + write_value(item) for key, item in value.items()]
+            return write_long(len(value)) + b"".join(pairs) + b"\x00"
 
         return write_pairs
     write_one = _writer(items, names)
