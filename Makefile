@@ -40,7 +40,7 @@ types: $(SPARK:%=.venv-%/.synced)
 	$(foreach line,$(SPARK),$(call bin,$(line))/mypy --cache-dir .mypy_cache/$(line) &&) true
 
 docs: .venv-$(FIRST)/.synced  ## Build the documentation into site/
-	$(call bin,$(FIRST))/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(call bin,$(FIRST))/mkdocs build --strict --quiet
 
 bench: .venv-3.5/.synced  ## Measure beside the peers (ONLY=write for one)
 	$(call bin,3.5)/python -m benchmarks $(ONLY)

@@ -1,0 +1,138 @@
+"""A real cluster on this machine: two executor processes that have lakeshift only from a shipped archive.
+
+The folder is a pytest run of its own (see the Makefile), since one process holds one Spark context.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ARCHIVE = "lakeshift_packages"
+
+
+@dataclass(frozen=True)
+class Pythons:
+    """Interpreters that an executor may be given."""
+
+    shipped: str
+    bare: str
+    outdated: str
+
+
+def uv(*arguments: str | Path) -> None:
+    tool = ROOT / ".tools" / "bin" / "uv"
+    program = str(tool) if tool.exists() else shutil.which("uv")
+    assert program, "uv is missing: run the tests with make"
+    subprocess.run([program, *map(str, arguments)], check=True, cwd=ROOT, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    uv("build", "--wheel", "--out-dir", folder)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="session")
+def archive(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """lakeshift and its dependencies in one archive, packed as the documentation tells users to."""
+    folder = tmp_path_factory.mktemp("archive")
+    # The tested versions, so that nothing is resolved anew.
+    uv(
+        "export",
+        "--frozen",
+        "--quiet",
+        "--no-dev",
+        "--no-emit-project",
+        "--no-hashes",
+        "-o",
+        folder / "requirements.txt",
+    )
+    packages = folder / "packages"
+    uv(
+        *("pip", "install", "--quiet", "--python", sys.executable, "--target", packages),
+        *("-r", folder / "requirements.txt", wheel),
+    )
+    packed = folder / "lakeshift.tar"
+    with tarfile.open(packed, "w") as tar:
+        for entry in packages.iterdir():
+            tar.add(entry, arcname=entry.name)
+    return packed
+
+
+@pytest.fixture(scope="session")
+def pythons(tmp_path_factory: pytest.TempPathFactory) -> Pythons:
+    folder = tmp_path_factory.mktemp("pythons")
+    for name in ("shipped", "bare", "outdated"):
+        uv("venv", "--quiet", "--python", sys.executable, folder / name)
+    old = folder / "old" / "lakeshift"
+    old.mkdir(parents=True)
+    (old / "__init__.py").write_text('__version__ = "0.0.1"\n')
+    return Pythons(
+        shipped=f"{folder}/shipped/bin/python",
+        # What is on the path of every executor must be taken away from one, and overruled for another.
+        bare=_started_with(folder / "bare", "${PYTHONPATH//$ARCHIVE/}"),
+        outdated=_started_with(folder / "outdated", f"{old.parent}:$PYTHONPATH"),
+    )
+
+
+def _started_with(environment: Path, python_path: str) -> str:
+    script = environment / "python-with-path"
+    script.write_text(
+        f'#!/usr/bin/env bash\nARCHIVE={ARCHIVE}\nPYTHONPATH={python_path} exec {environment}/bin/python "$@"\n'
+    )
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.fixture(scope="module")
+def master() -> str:
+    return "local-cluster[2,1,1024]"
+
+
+@pytest.fixture(scope="module")
+def spark(master: str, archive: Path, pythons: Pythons, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    import pyspark
+
+    from lakeshift.spark.session import build_session
+
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    os.environ["SPARK_WORKER_DIR"] = str(tmp_path_factory.mktemp("work"))
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = pythons.shipped
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # The driver's own path must not leak to the executors.
+    os.environ.pop("PYTHONPATH", None)
+    session = build_session(
+        ("iceberg",),
+        master=master,
+        conf={
+            "spark.archives": f"{archive}#{ARCHIVE}",
+            "spark.executorEnv.PYTHONPATH": ARCHIVE,
+            "spark.executorEnv.PYTHONDONTWRITEBYTECODE": "",
+            "spark.executor.memory": "1g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.speculation": "true",
+            "spark.speculation.interval": "100ms",
+            "spark.speculation.multiplier": "1.5",
+            "spark.speculation.quantile": "0.5",
+            "spark.speculation.minTaskRuntime": "500ms",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        },
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    # A local cluster leaves this behind in the JVM, and then no other kind of cluster starts an executor.
+    session.sparkContext._jvm.java.lang.System.clearProperty("spark.testing")
+    session.stop()

@@ -1,0 +1,82 @@
+"""A second attempt beside a slow one. Spark starts it on another host only, so this cluster has two.
+
+They are two addresses of the loopback network, each with a standalone worker of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from lakeshift.kernel import new_operation_id
+from lakeshift.spark.jobs import run_tasks
+from lakeshift.stack import find_java
+from tests.cluster.troubled_kernel import Wrote, orphans, write_file
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("standalone")
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(role: str, *arguments: str) -> Path:
+        log = folder / f"{len(processes)}.log"
+        home = Path(pyspark.__file__).parent
+        command = [str(find_java().path), "-Xmx256m", "-cp", f"{home}/jars/*", *_ACCESS]
+        with log.open("wb") as stream:
+            processes.append(
+                subprocess.Popen(
+                    [*command, f"org.apache.spark.deploy.{role}", *arguments], stdout=stream, stderr=stream, cwd=folder
+                )
+            )
+        return log
+
+    try:
+        log = start("master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        url = _wait_for(log, r"Starting Spark master at (spark://\S+)")
+        for host in ("127.0.0.1", "127.0.0.2"):
+            work = str(folder / host)
+            arguments = ("--host", host, "--webui-port", "0", "--cores", "1", "--memory", "1g", "--work-dir", work, url)
+            _wait_for(start("worker.Worker", *arguments), r"Successfully registered with master (\S+)")
+        yield url
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+# What Spark's own start scripts open for Java 17.
+_ACCESS = [
+    f"--add-opens=java.base/{package}=ALL-UNNAMED"
+    for package in ("java.lang", "java.net", "java.nio", "java.util", "java.util.concurrent", "sun.nio.ch")
+]
+
+
+def _wait_for(log: Path, pattern: str) -> str:
+    for _ in range(600):
+        if found := re.search(pattern, log.read_text()):
+            return found.group(1)
+        time.sleep(0.1)
+    raise AssertionError(f"not found in {log}: {pattern}\n{log.read_text()[-2000:]}")
+
+
+def test_the_faster_of_two_attempts_is_reported_and_the_slower_ignored(spark: Any, tmp_path: Path) -> None:
+    reports = run_tasks(
+        spark,
+        partial(write_file, folder=str(tmp_path), trouble="lag"),
+        list(range(6)),
+        Wrote,
+        operation_id=new_operation_id(),
+        title="lag",
+    )
+    wrote = [record for report in reports for record in report.records]
+    assert [Path(record.path).read_text() for record in wrote] == ["0", "1", "2", "3", "4", "5"]
+    assert len(orphans(tmp_path, wrote)) == 1

@@ -1,0 +1,20 @@
+"""A tiny run of every benchmark: ours and the peers agree. Nothing is said about time."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.__main__ import names
+from benchmarks.harness import OURS, Lab, run_case
+
+
+@pytest.mark.parametrize("name", names())
+def test_sides_agree(name: str, spark: Any, tmp_path: Path) -> None:
+    module = importlib.import_module(f"benchmarks.{name}")
+    outcomes = [run_case(case, repetitions=1) for case in module.cases(Lab(tmp_path, tiny=True, session=spark))]
+    assert outcomes
+    assert all(set(outcome.sides) > {OURS} for outcome in outcomes)
