@@ -9,50 +9,18 @@ from __future__ import annotations
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.transforms import (
-    BucketTransform,
-    DayTransform,
-    HourTransform,
-    MonthTransform,
-    UnknownTransform,
-    VoidTransform,
-    YearTransform,
+from pyiceberg.transforms import UnknownTransform, VoidTransform
+from pyiceberg.types import IcebergType, NestedField, StringType, StructType
+
+from lakeshift.errors import SpecNotWritableError
+from lakeshift.iceberg.partition_types import (
+    is_unpartitioned,
+    partition_field_type,
+    schemas_newest_first,
+    spec_of,
 )
-from pyiceberg.types import DateType, IcebergType, IntegerType, NestedField, StringType, StructType
 
-from lakeshift.errors import SpecNotWritableError, UnknownSpecError
-
-# Results that are known without the source column.
-_RESULTS_BY_TRANSFORM: dict[type, IcebergType] = {
-    BucketTransform: IntegerType(),
-    YearTransform: IntegerType(),
-    MonthTransform: IntegerType(),
-    DayTransform: DateType(),
-    HourTransform: IntegerType(),
-}
-
-
-def spec_of(metadata: TableMetadata, spec_id: int) -> PartitionSpec:
-    """The table's spec of this number, or an UnknownSpecError that lists the ones it has."""
-    specs = metadata.specs()
-    if spec_id not in specs:
-        known = ", ".join(str(number) for number in sorted(specs))
-        raise UnknownSpecError(
-            f"The table at {metadata.location} has no partition spec {spec_id}; it has {known}. "
-            "Use one of these numbers, or leave it out to write the default spec."
-        )
-    return specs[spec_id]
-
-
-def is_unpartitioned(spec: PartitionSpec) -> bool:
-    """Whether files of this spec belong to no partition; a spec whose fields are all void is such a one."""
-    return all(isinstance(field.transform, VoidTransform) for field in spec.fields)
-
-
-def schemas_newest_first(metadata: TableMetadata) -> list[Schema]:
-    """The current schema, then the others from the newest to the oldest."""
-    others = [schema for schema in metadata.schemas if schema.schema_id != metadata.current_schema_id]
-    return [metadata.schema(), *sorted(others, key=lambda schema: schema.schema_id, reverse=True)]
+__all__ = ["find_compatible_schema", "is_unpartitioned", "partition_type", "spec_of", "writable_spec"]
 
 
 def find_compatible_schema(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
@@ -122,9 +90,5 @@ def _source_type(field: PartitionField, schema: Schema) -> IcebergType | None:
 
 
 def _result_type(field: PartitionField, schemas: list[Schema]) -> IcebergType:
-    for schema in schemas:
-        source = _source_type(field, schema)
-        if source is not None:
-            return field.transform.result_type(source)
-    # Only a void field comes here without a schema: it has no values, so that any type is right.
-    return _RESULTS_BY_TRANSFORM.get(type(field.transform), StringType())
+    # Only a void field can come here without any schema: it has no values, so that any type is right.
+    return partition_field_type(field, schemas) or StringType()

@@ -6,11 +6,12 @@ spec may have changed in the meantime. Nothing is read or written here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
+import pyarrow as pa
 from pyiceberg.manifest import DataFile, DataFileContent
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation
@@ -48,6 +49,17 @@ class RemovedFile:
     @classmethod
     def of(cls, file: DataFile) -> RemovedFile:
         return cls(file.file_path, spec_id_of(file))
+
+
+def removed_files(rows: Mapping[int, pa.Table]) -> list[RemovedFile]:
+    """Ledger rows, by spec id, as files that leave the table; they need the columns file_path and manifest_path."""
+    return [
+        RemovedFile(path, spec_id, manifest)
+        for spec_id, table in rows.items()
+        for path, manifest in zip(
+            table.column("file_path").to_pylist(), table.column("manifest_path").to_pylist(), strict=True
+        )
+    ]
 
 
 @dataclass(frozen=True)

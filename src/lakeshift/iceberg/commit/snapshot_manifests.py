@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import ManifestContent, ManifestFile
+from pyiceberg.manifest import ManifestContent, ManifestEntryStatus, ManifestFile
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
@@ -20,6 +22,7 @@ from lakeshift.iceberg.commit.change_set import ChangeSet, RemovedFile
 from lakeshift.iceberg.commit.manifests import Filtered, ManifestFactory
 from lakeshift.iceberg.commit.properties import ManifestPolicy
 from lakeshift.iceberg.commit.summary import CountedFile, ManifestCounts
+from lakeshift.iceberg.ledger import read_entries
 
 _FILTER_THREADS = 4
 
@@ -100,30 +103,41 @@ class ManifestPlanner:
         if not leaving:
             return _Kept(old, [], 0)
         paths = frozenset(removed.file_path for removed in leaving)
-        present = {manifest.manifest_path for manifest in old}
-        hinted = {removed.manifest_path for removed in leaving if removed.manifest_path in present}
-        searched = {removed.spec_id for removed in leaving if removed.manifest_path not in present}
-        results: dict[str, Filtered] = {}
-        found: set[str] = set()
-        rest = old
-        for wanted in (
-            [m for m in old if m.manifest_path in hinted or m.partition_spec_id in searched],
-            # The spec of a file is its manifest's, whatever the caller thought: look everywhere before giving up.
-            old,
-        ):
-            rest = [manifest for manifest in wanted if manifest.manifest_path not in results]
-            for manifest, filtered in zip(rest, self._filter_all(metadata, rest, paths), strict=True):
-                results[manifest.manifest_path] = filtered
-                found |= filtered.removed_paths
-            if found == paths:
-                break
-        else:
+        holding = self._holding(metadata, old, leaving)
+        results = dict(
+            zip(
+                (manifest.manifest_path for manifest in holding),
+                self._filter_all(metadata, holding, paths),
+                strict=True,
+            )
+        )
+        found = frozenset[str]().union(*(filtered.removed_paths for filtered in results.values()))
+        if found != paths:
             raise _missing(metadata, paths - found)
         return _Kept(
             [results[m.manifest_path].manifest if m.manifest_path in results else m for m in old],
             [file for filtered in results.values() for file in filtered.removed],
             sum(bool(filtered.removed) for filtered in results.values()),
         )
+
+    def _holding(
+        self, metadata: TableMetadata, old: Sequence[ManifestFile], leaving: Sequence[RemovedFile]
+    ) -> list[ManifestFile]:
+        """The manifests that hold the files which leave: where they were seen last, else all are looked through."""
+        present = {manifest.manifest_path for manifest in old}
+        holding = {removed.manifest_path for removed in leaving if removed.manifest_path in present}
+        astray = [removed.file_path for removed in leaving if removed.manifest_path not in present]
+        if astray:
+            wanted = pa.array(astray, pa.string())
+            for entries in read_entries(
+                old, metadata, self.factory.io, ["status", "file_path", "manifest_path"]
+            ).values():
+                mask = pc.and_(
+                    pc.not_equal(entries.column("status"), ManifestEntryStatus.DELETED.value),
+                    pc.is_in(entries.column("file_path"), value_set=wanted),
+                )
+                holding.update(pc.unique(entries.column("manifest_path").filter(mask).cast(pa.string())).to_pylist())
+        return [manifest for manifest in old if manifest.manifest_path in holding]
 
     def _filter_all(
         self, metadata: TableMetadata, manifests: Sequence[ManifestFile], paths: frozenset[str]
