@@ -128,7 +128,19 @@ def version_3(lake: Lake) -> str:
     return "db.version_3"
 
 
-EVOLVED = ["evolved", "version_1", "version_3"]
+@pytest.fixture(scope="module")
+def upgraded(lake: Lake) -> str:
+    """A table that began as v1: its old manifests have no sequence numbers, and files of them are carried over."""
+    make_evolved(lake, "db.upgraded", 1)
+    lake.sql(f"ALTER TABLE lake.db.upgraded SET TBLPROPERTIES ('format-version'='2', {MERGE_ON_READ})")
+    lake.sql("INSERT INTO lake.db.upgraded VALUES (900, TIMESTAMP_NTZ '2026-01-01 00:00:00', 'eu', 1.0)")
+    lake.sql("DELETE FROM lake.db.upgraded WHERE id IN (5, 105, 900)")
+    lake.peer("db.upgraded").delete_equal("id", rows={"id": 106})
+    lake.sql("DELETE FROM lake.db.upgraded WHERE ts < TIMESTAMP_NTZ '2026-01-02 00:00:00' AND id < 24")
+    return "db.upgraded"
+
+
+EVOLVED = ["evolved", "version_1", "upgraded", "version_3"]
 
 
 def plain(value: Any) -> Any:

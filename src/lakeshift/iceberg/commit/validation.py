@@ -108,6 +108,8 @@ def rows_at_start(
     """The ledger rows of data files in the snapshot that an operation started from, as matching deletes needs them."""
     if not planned:
         return {}
+    if start.starting_snapshot_id is None:
+        raise ConfigError(f"{planned[0].file_path} cannot have been planned on a branch that had no snapshot.")
     specs = {file.spec_id for file in planned}
     manifests = {file.manifest_path for file in planned}
 

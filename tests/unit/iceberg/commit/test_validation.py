@@ -291,6 +291,13 @@ def test_a_file_that_was_never_there_is_a_mistake_not_a_conflict(race: Race) -> 
         race.validate(RewriteValidation(race.start, moved=[Planned("/nowhere", 0)]))
 
 
+def test_nothing_can_be_planned_on_an_empty_table(race: Race) -> None:
+    empty = dataclasses.replace(race.start, starting_snapshot_id=None)
+    race.table.commit(race.table.equality_deletes(1))
+    with pytest.raises(ConfigError, match="had no snapshot"):
+        race.validate(RewriteValidation(empty, moved=Planned.of(race.eu)))
+
+
 # The table itself.
 
 
