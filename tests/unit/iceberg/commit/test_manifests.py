@@ -36,7 +36,7 @@ from pyiceberg.types import (
 )
 
 from lakeshift.errors import CommitConflictError, ConfigError
-from lakeshift.iceberg.commit.avro import AvroFile, Codec
+from lakeshift.iceberg.commit.avro import AvroFile, Codec, encode_file
 from lakeshift.iceberg.commit.change_set import (
     RemovedFile,
     append_change,
@@ -45,9 +45,10 @@ from lakeshift.iceberg.commit.change_set import (
     row_delta_change,
 )
 from lakeshift.iceberg.commit.commit import commit
-from lakeshift.iceberg.commit.entry_codec import EntryReader
+from lakeshift.iceberg.commit.entry_codec import EntryReader, EntryWriter
 from lakeshift.iceberg.commit.manifests import ManifestFactory
 from lakeshift.iceberg.commit.snapshot_manifests import pack_from_end
+from lakeshift.iceberg.ledger import read_ledger
 from tests.tables import (
     EVENTS,
     data_file,
@@ -533,3 +534,33 @@ def test_struct_without_fields_has_no_summary(tmp_path: Path) -> None:
     (manifest,) = [m for m, _ in manifest_headers(table)]
     assert manifest.partitions == []
     assert table.specs()[0].partition_type(EVENTS) == StructType()
+
+
+def test_partitions_that_java_wrote_without_a_type_are_read_and_carried_over(tmp_path: Path) -> None:
+    """Java's rewrite_manifests does that where the source column was dropped; the values are lost then."""
+    spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "region"))
+    table = local_catalog(tmp_path).create_table("db.events", EVENTS, partition_spec=spec)
+    kept, gone = data_file(table, events(1)), data_file(table, events(1, first=10))
+    append(table, kept, gone)
+    (manifest,) = [m for m, _ in manifest_headers(table)]
+    path = Path(manifest.manifest_path.removeprefix("file://"))
+    avro = AvroFile.parse(path.read_bytes(), manifest.manifest_path)
+    reader = EntryReader.of(avro.schema, manifest.manifest_path)
+    untyped = avro.schema
+    (partition,) = [f["type"] for f in untyped["fields"][-1]["type"]["fields"] if f["name"] == "partition"]
+    partition["fields"][0]["type"] = "null"
+    writer = EntryWriter.of(untyped)
+    entries = [
+        writer.entry(entry.status, entry.snapshot_id, None, None, writer.file(reader.file(block, entry)))
+        for count, block in avro.blocks()
+        for entry in reader.entries(count, block)
+    ]
+    # As long as the manifest list says, or longer: a shorter file would count as cut off.
+    header = {**avro.metadata, "avro.schema": json.dumps(untyped).encode(), "padding": b" " * 100}
+    with ThreadPoolExecutor(1) as executor:
+        path.write_bytes(encode_file(header, [(2, b"".join(entries))], Codec("deflate"), executor))
+    (rows,) = read_ledger(table.metadata, table.io).data.values()
+    assert rows.column("partition").to_pylist() == [{"region": None}, {"region": None}]
+    commit(table, overwrite_change(table.metadata, [], [RemovedFile.of(gone)]))
+    (rows,) = read_ledger(table.metadata, table.io).data.values()
+    assert rows.column("file_path").to_pylist() == [kept.file_path]
