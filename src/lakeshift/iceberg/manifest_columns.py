@@ -230,8 +230,10 @@ class _PartitionRetyping:
             return pa.Array.from_buffers(pa.struct([]), rows, [None])
         children, fields = [], []
         for name, stored_name, wanted in zip(self.names, self.stored_names, self.types, strict=True):
-            missing = struct is None or stored_name is None
-            child = pa.nulls(rows, wanted or pa.null()) if missing else struct.field(stored_name)
+            if struct is None or stored_name is None:
+                child = pa.nulls(rows, wanted or pa.null())
+            else:
+                child = struct.field(stored_name)
             child = child if wanted is None or child.type == wanted else _retyped(child, wanted)
             children.append(child)
             fields.append(pa.field(name, child.type))
