@@ -165,13 +165,13 @@ def _varint(number: int) -> bytes:
 
 
 # Most numbers of a manifest are small: field ids, lengths, counts.
-_SMALL = [_varint(number << 1) for number in range(4096)]
+SMALL_LONGS = tuple(_varint(number << 1) for number in range(16_384))
 
 
 def write_long(number: int) -> bytes:
     """An int or long, zig-zag coded with a variable length."""
-    if 0 <= number < 4096:
-        return _SMALL[number]
+    if 0 <= number < 16_384:
+        return SMALL_LONGS[number]
     return _varint((number << 1) ^ (number >> 63))
 
 

@@ -32,7 +32,7 @@ from lakeshift.iceberg.commit.properties import ManifestPolicy, RetryPolicy
 from lakeshift.iceberg.commit.result import CommitResult, result_of
 from lakeshift.iceberg.commit.snapshot import new_snapshot, requirements, updates
 from lakeshift.iceberg.commit.snapshot_manifests import ManifestPlanner, SnapshotContents
-from lakeshift.iceberg.commit.summary import summarise_snapshot
+from lakeshift.iceberg.commit.summary import CountedFile, summarise_snapshot
 from lakeshift.iceberg.commit.target import check_target
 from lakeshift.iceberg.specs import spec_of
 
@@ -90,6 +90,7 @@ class _Commit:
     keep_files_on_failure: bool
     attempts: list[_Attempt] = field(default_factory=list)
     lists: list[str] = field(default_factory=list)
+    added: list[CountedFile] | None = None
     io: FileIO = field(init=False)
     staged: bool = field(init=False, default=False)
 
@@ -199,8 +200,9 @@ class _Commit:
         contents = self.planner.plan(metadata, parent, io, dangling)
         factory = self.planner.factory
         location = metadata_location(metadata, f"snap-{factory.snapshot_id}-{number}-{factory.commit_uuid}.avro")
-        added = counted_files(metadata, (*self.change.added_data_files, *self.change.added_delete_files))
-        summary = summarise_snapshot(metadata, parent, added, contents.removed, contents.counts, self.properties)
+        if self.added is None:
+            self.added = counted_files(metadata, (*self.change.added_data_files, *self.change.added_delete_files))
+        summary = summarise_snapshot(metadata, parent, self.added, contents.removed, contents.counts, self.properties)
         self.lists.append(location)
         snapshot = new_snapshot(
             metadata,
@@ -318,9 +320,7 @@ class _Commit:
         remove_files(self.io, names)
 
     def _result(self, attempt: _Attempt) -> CommitResult:
-        metadata = attempt.base.metadata
-        added = counted_files(metadata, (*self.change.added_data_files, *self.change.added_delete_files))
-        return result_of(attempt.snapshot.snapshot_id, self.change.kind, added, attempt.contents.removed)
+        return result_of(attempt.snapshot.snapshot_id, self.change.kind, self.added or [], attempt.contents.removed)
 
     @property
     def target(self) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFileContent, ManifestEntryStatus, ManifestFile
@@ -24,6 +24,14 @@ ADDED, EXISTING, DELETED = (
 )
 
 
+class Inherited(NamedTuple):
+    """An entry's snapshot and sequence numbers; those are None for files that this commit adds."""
+
+    snapshot_id: int
+    sequence_number: int | None
+    file_sequence_number: int | None
+
+
 @dataclass(frozen=True)
 class ManifestSource:
     """A manifest that is read to be written again, with what its entries inherit from it."""
@@ -31,6 +39,7 @@ class ManifestSource:
     manifest: ManifestFile
     file: AvroFile
     reader: EntryReader
+    _inherited: dict[tuple[int | None, ...], Inherited] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def open(cls, io: FileIO, manifest: ManifestFile) -> ManifestSource:
@@ -38,25 +47,33 @@ class ManifestSource:
             file = AvroFile.parse(stream.read(), manifest.manifest_path)
         return cls(manifest, file, EntryReader.of(file.schema, manifest.manifest_path))
 
-    def snapshot_id(self, entry: RawEntry) -> int:
-        inherited = self.manifest.added_snapshot_id if entry.snapshot_id is None else entry.snapshot_id
-        if inherited is None:
-            raise LakeshiftError(f"{self.manifest.manifest_path} does not say which snapshot added {entry.file_path}.")
-        return inherited
+    def inherited(self, entry: RawEntry) -> Inherited:
+        """What an entry says of its snapshot and sequence numbers, or inherits from its manifest."""
+        key = entry[:4]
+        known = self._inherited.get(key)
+        if known is None:  # most entries of a manifest are alike in this
+            known = self._inherited[key] = self._inherit(entry)
+        return known
 
-    def sequence_number(self, entry: RawEntry) -> int | None:
-        return self._inherited(entry.sequence_number, entry)
-
-    def file_sequence_number(self, entry: RawEntry) -> int | None:
-        return self._inherited(entry.file_sequence_number, entry)
-
-    def _inherited(self, stored: int | None, entry: RawEntry) -> int | None:
-        if stored is not None:
-            return stored
-        number = self.manifest.sequence_number
-        if number == UNASSIGNED_SEQUENCE_NUMBER:  # our own, not committed yet: it inherits when it is
-            return None
-        return number if number == 0 or entry.status == ADDED else None
+    def _inherit(self, entry: RawEntry) -> Inherited:
+        manifest = self.manifest
+        snapshot_id = manifest.added_snapshot_id if entry.snapshot_id is None else entry.snapshot_id
+        if snapshot_id is None:
+            raise LakeshiftError(f"{manifest.manifest_path} does not say which snapshot added {entry.file_path}.")
+        # Of a v1 manifest every file inherits; else only added ones do. Our own manifests have no number before
+        # they are committed, and then their files inherit it as well.
+        is_our_own = manifest.sequence_number == UNASSIGNED_SEQUENCE_NUMBER
+        inherits = not is_our_own and (manifest.sequence_number == 0 or entry.status == ADDED)
+        numbers = [
+            manifest.sequence_number if stored is None and inherits else stored
+            for stored in (entry.sequence_number, entry.file_sequence_number)
+        ]
+        if numbers[0] is None and entry.status != ADDED:
+            raise LakeshiftError(
+                f"{manifest.manifest_path} gives no sequence number for {entry.file_path}; the manifest is damaged and "
+                "cannot be rewritten."
+            )
+        return Inherited(snapshot_id, numbers[0], numbers[1])
 
     def counted(self, block: bytes, entry: RawEntry, struct: StructType) -> CountedFile:
         partition = to_logical(struct, self.reader.partition(block, entry))
@@ -88,15 +105,10 @@ class EntryCopier:
     def avro_schema(self) -> Mapping[str, Any]:
         return self.writer.avro_schema
 
-    def copy(self, block: bytes, entry: RawEntry, status: int, snapshot_id: int) -> bytes:
-        sequence_number = self.source.sequence_number(entry)
-        if status != ADDED and sequence_number is None and self.source.manifest.sequence_number != 0:
-            raise LakeshiftError(
-                f"{self.source.manifest.manifest_path} gives no sequence number for {entry.file_path}; the manifest is "
-                "damaged and cannot be rewritten."
-            )
+    def copy(self, block: bytes, entry: RawEntry, status: int, snapshot_id: int, inherited: Inherited) -> bytes:
         described = (
             block[entry.start : entry.end] if self.verbatim else self.writer.file(self.source.reader.file(block, entry))
         )
-        file_number = self.source.file_sequence_number(entry)
-        return self.writer.entry(status, snapshot_id, sequence_number, file_number, described)
+        return self.writer.entry(
+            status, snapshot_id, inherited.sequence_number, inherited.file_sequence_number, described
+        )

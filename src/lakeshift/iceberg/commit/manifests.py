@@ -36,7 +36,7 @@ from lakeshift.iceberg.adapter import (
     partition_values,
 )
 from lakeshift.iceberg.commit.avro import Codec, encode_file
-from lakeshift.iceberg.commit.entry_codec import PARTITION, EntryWriter, RawEntry
+from lakeshift.iceberg.commit.entry_codec import PARTITION, EntryWriter
 from lakeshift.iceberg.commit.grouping import group_files_by_spec, spec_id_of
 from lakeshift.iceberg.commit.manifest_source import ADDED, DELETED, EXISTING, EntryCopier, ManifestSource
 from lakeshift.iceberg.commit.partition_values import (
@@ -215,29 +215,26 @@ class ManifestFactory:
     def filter(self, metadata: TableMetadata, manifest: ManifestFile, leaving: Collection[str]) -> Filtered:
         """Mark the files that leave as deleted, and carry the others over as existing."""
         source = ManifestSource.open(self.io, manifest)
-        walked: list[tuple[bytes, list[RawEntry]]] = []
-        found = False
-        for number, block in source.file.blocks():
-            entries = [entry for entry in source.reader.entries(number, block) if entry.status != DELETED]
-            found = found or any(entry.file_path in leaving for entry in entries)
-            walked.append((block, entries))
-        if not found:
-            return Filtered(manifest, (), frozenset())
         writer = SpecWriter.of(metadata, manifest.partition_spec_id, manifest.content)
         copier = EntryCopier.of(source, writer.entries, writer.format_version)
         blocks, tally = _Blocks(), _Tally()
         removed: list[CountedFile] = []
         paths: set[str] = set()
-        for block, entries in walked:
-            for entry in entries:
+        for number, block in source.file.blocks():
+            for entry in source.reader.entries(number, block):
+                if entry.status == DELETED:
+                    continue
+                inherited = source.inherited(entry)
                 if entry.file_path in leaving:
                     paths.add(entry.file_path)
                     removed.append(source.counted(block, entry, writer.partition))
                     status, snapshot_id = DELETED, self.snapshot_id
                 else:
-                    status, snapshot_id = EXISTING, source.snapshot_id(entry)
-                blocks.append(copier.copy(block, entry, status, snapshot_id))
-                tally.count(status, entry.record_count, source.sequence_number(entry))
+                    status, snapshot_id = EXISTING, inherited.snapshot_id
+                blocks.append(copier.copy(block, entry, status, snapshot_id, inherited))
+                tally.count(status, entry.record_count, inherited.sequence_number)
+        if not paths:
+            return Filtered(manifest, (), frozenset())
         # The entries are those of the old manifest, so that its bounds still hold.
         kept = self._store(metadata, writer, copier.avro_schema, blocks.close(), tally, manifest.partitions)
         return Filtered(kept, tuple(removed), frozenset(paths))
@@ -255,13 +252,13 @@ class ManifestFactory:
             copier = EntryCopier.of(source, writer.entries, writer.format_version, keep_schema=False)
             for number, block in source.file.blocks():
                 for entry in source.reader.entries(number, block):
-                    snapshot_id = source.snapshot_id(entry)
-                    ours = snapshot_id == self.snapshot_id
+                    inherited = source.inherited(entry)
+                    ours = inherited.snapshot_id == self.snapshot_id
                     if entry.status == DELETED and not ours:
                         continue
                     status = entry.status if ours else EXISTING
-                    blocks.append(copier.copy(block, entry, status, snapshot_id))
-                    tally.count(status, entry.record_count, source.sequence_number(entry))
+                    blocks.append(copier.copy(block, entry, status, inherited.snapshot_id, inherited))
+                    tally.count(status, entry.record_count, inherited.sequence_number)
         summary = merge_summaries(writer.partition, [manifest.partitions for manifest in manifests])
         return self._store(metadata, writer, writer.entries.avro_schema, blocks.close(), tally, summary)
 
