@@ -29,7 +29,7 @@ from lakeshift.iceberg.commit.cleanup import remove_files
 from lakeshift.iceberg.commit.grouping import spec_id_of
 from lakeshift.iceberg.commit.manifests import ManifestFactory, counted_files, metadata_location
 from lakeshift.iceberg.commit.properties import ManifestPolicy, RetryPolicy
-from lakeshift.iceberg.commit.result import CommitResult, result_of
+from lakeshift.iceberg.commit.result import CommitResult, check_rows_kept, result_of
 from lakeshift.iceberg.commit.snapshot import new_snapshot, requirements, updates
 from lakeshift.iceberg.commit.snapshot_manifests import ManifestPlanner, SnapshotContents
 from lakeshift.iceberg.commit.summary import CountedFile, summarise_snapshot
@@ -202,6 +202,7 @@ class _Commit:
         location = metadata_location(metadata, f"snap-{factory.snapshot_id}-{number}-{factory.commit_uuid}.avro")
         if self.added is None:
             self.added = counted_files(metadata, (*self.change.added_data_files, *self.change.added_delete_files))
+        check_rows_kept(self.change.kind, self.added, contents.removed)
         summary = summarise_snapshot(metadata, parent, self.added, contents.removed, contents.counts, self.properties)
         self.lists.append(location)
         snapshot = new_snapshot(

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyiceberg.manifest import DataFileContent
 
+from lakeshift.errors import LakeshiftError
 from lakeshift.iceberg.commit.change_set import ChangeKind
 from lakeshift.iceberg.commit.summary import CountedFile
 
@@ -63,6 +64,20 @@ def result_of(
         rows_deleted=0 if kind is ChangeKind.REPLACE else sum(file.record_count for file in (*gone, *marked)),
         by_spec=by_spec,
     )
+
+
+def check_rows_kept(kind: ChangeKind, added: Sequence[CountedFile], removed: Sequence[CountedFile]) -> None:
+    """Refuse a compaction that would make rows of nothing; it may write fewer, as deleted ones are left out."""
+    if kind is not ChangeKind.REPLACE:
+        return
+    new, old = (
+        sum(file.record_count for file in files if file.content == DataFileContent.DATA) for files in (added, removed)
+    )
+    if new > old:
+        raise LakeshiftError(
+            f"A replace operation adds {new} rows where it removes {old}: rows would be there twice. Nothing was "
+            "committed. This is a fault of the operation, not of the table."
+        )
 
 
 def _counts(

@@ -19,7 +19,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import IsolationLevel
 from pyiceberg.transforms import IdentityTransform
 
-from lakeshift.errors import CommitConflictError
+from lakeshift.errors import CommitConflictError, LakeshiftError
 from lakeshift.iceberg.commit.change_set import (
     ChangeSet,
     RemovedFile,
@@ -241,34 +241,40 @@ def test_the_start_must_still_be_an_ancestor(table: Table) -> None:
     assert ids(table) == [0, 1, 2, 10, 11, 12]
 
 
-def test_dangling_deletes_are_those_of_the_parent_at_the_time(table: Table) -> None:
-    """A global equality delete would dangle after the rewrite; an older file that comes in meanwhile needs it."""
+def test_a_global_equality_delete_stays_while_an_older_file_lives(table: Table) -> None:
+    """Another committer compacts an older file meanwhile, under its old sequence number: the delete is still needed."""
+    inputs = [RemovedFile.of(file) for file in live(table)]
+    older = data_file(table, events(5, first=50), 0)
+    append(table, older)
     delete = equality_deletes(table, events(1, 1), ["id"], spec_id=1)
     commit(table, row_delta_change(table.metadata, [], [delete]))
-    inputs = [RemovedFile.of(file) for file in live(table)]
     new = data_file(table, [*events(1)[1:], *events(2, first=10)], 1)
     change = replace_change(table.metadata, [new], inputs)
 
     def dangling(metadata: TableMetadata, io: FileIO) -> list[RemovedFile]:
-        ledger = read_ledger(metadata, io)
         paths = [removed.file_path for removed in change.removed_data_files]
         rows = rows_to_be(change.added_data_files, metadata)
-        return removed_files(dangling_deletes(ledger, io, removed_data=paths, added_data=rows))
+        return removed_files(dangling_deletes(read_ledger(metadata, io), io, removed_data=paths, added_data=rows))
 
-    # Committed meanwhile with the sequence number of its input, which is older than the delete.
     kept = data_file(table, events(5, first=50), 0)
-    older = replace_change(table.metadata, [kept], [], data_sequence_number=1)
-    validation = RewriteValidation(change, moved=inputs)
-    race(table, change, validation, older, dangling_deletes=dangling)
+    concurrent = replace_change(table.metadata, [kept], [RemovedFile.of(older)], data_sequence_number=2)
+    race(table, change, RewriteValidation(change, moved=inputs), concurrent, dangling_deletes=dangling)
     assert applied(table) == {new.file_path: [], kept.file_path: [2]}
 
     # Once that file has gone too, so has the delete.
-    last = replace_change(table.metadata, [], [RemovedFile.of(kept)])
     result = commit(
         table,
-        last,
+        overwrite_change(table.metadata, [], [RemovedFile.of(kept)]),
         dangling_deletes=lambda metadata, io: removed_files(
             dangling_deletes(read_ledger(metadata, io), io, removed_data=[kept.file_path])
         ),
     )
     assert result.removed_delete_files == 1
+    assert ids(table) == [1, 2, 10, 11, 12]
+
+
+def test_a_rewrite_cannot_make_rows_of_nothing(table: Table) -> None:
+    change = replace_change(table.metadata, [data_file(table, events(1, 4), 0)], [RemovedFile.of(live(table)[0])])
+    with pytest.raises(LakeshiftError, match="adds 4 rows where it removes 3"):
+        commit(table, change)
+    assert files_under(table.location()) == referenced_files(table)
