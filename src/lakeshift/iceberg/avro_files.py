@@ -129,13 +129,16 @@ def _opened(location: str, io: FileIO) -> Iterator[BinaryIO]:
 
 
 def without_empty_records(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A record schema without the fields that are records of no fields.
+    """A record schema without the fields that are records of no fields, or of the type null.
 
-    DataFusion fails on these, and every manifest of an unpartitioned spec has one. They take no bytes, so
-    that a file's blocks read the same without them.
+    DataFusion fails on both. Every manifest of an unpartitioned spec has the first; the second is what Java writes
+    for a partition field whose source column was dropped. They take no bytes, so that a file's blocks read the
+    same without them.
     """
     kept = []
     for field in schema["fields"]:
+        if field["type"] == "null":
+            continue
         if isinstance(field["type"], dict) and field["type"].get("type") == "record":
             inner = without_empty_records(field["type"])
             if not inner["fields"]:

@@ -226,11 +226,14 @@ class _PartitionRetyping:
         return cls(tuple(field.name for field in spec.fields), stored, tuple(types))
 
     def apply(self, struct: pa.StructArray | None, rows: int) -> pa.StructArray:
-        if struct is None:
+        if not self.names:
             return pa.Array.from_buffers(pa.struct([]), rows, [None])
         children, fields = [], []
         for name, stored_name, wanted in zip(self.names, self.stored_names, self.types, strict=True):
-            child = pa.nulls(rows, wanted or pa.null()) if stored_name is None else struct.field(stored_name)
+            if struct is None or stored_name is None:
+                child = pa.nulls(rows, wanted or pa.null())
+            else:
+                child = struct.field(stored_name)
             child = child if wanted is None or child.type == wanted else _retyped(child, wanted)
             children.append(child)
             fields.append(pa.field(name, child.type))
