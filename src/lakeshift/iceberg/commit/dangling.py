@@ -7,16 +7,19 @@ In doubt a delete file stays: one too many costs time, one too few brings delete
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
 
+from lakeshift.iceberg.commit.change_set import ChangeSet, RemovedFile
 from lakeshift.iceberg.delete_files import deleted_paths
-from lakeshift.iceberg.deletes import DATA_COLUMNS, target_paths
-from lakeshift.iceberg.ledger import Ledger
+from lakeshift.iceberg.deletes import DATA_COLUMNS, DELETE_COLUMNS, target_paths
+from lakeshift.iceberg.ledger import Ledger, read_ledger
 from lakeshift.iceberg.partition_key import PartitionNumbers
 from lakeshift.iceberg.partition_types import is_unpartitioned, partition_array, spec_of
 from lakeshift.locations import canonical_location, canonical_locations
@@ -55,6 +58,32 @@ def dangling_deletes(
         if dangling.num_rows:
             found[spec_id] = dangling
     return found
+
+
+@dataclass(frozen=True)
+class DanglingAfter:
+    """Works out, on every attempt of a commit, which delete files a change leaves dangling."""
+
+    change: ChangeSet
+    branch: str = MAIN_BRANCH
+
+    def __call__(self, metadata: TableMetadata, io: FileIO) -> list[RemovedFile]:
+        head = metadata.snapshot_by_name(self.branch)
+        if head is None or all(manifest.content == ManifestContent.DATA for manifest in head.manifests(io)):
+            return []
+        columns = list(dict.fromkeys([*DATA_COLUMNS, *DELETE_COLUMNS, "manifest_path"]))
+        found = dangling_deletes(
+            read_ledger(metadata, io, head.snapshot_id, columns=columns),
+            io,
+            removed_data=[file.file_path for file in self.change.removed_data_files],
+            removed_deletes=[file.file_path for file in self.change.removed_delete_files],
+            added_data=rows_to_be(self.change.added_data_files, metadata, self.change.data_sequence_number),
+        )
+        return [
+            RemovedFile(row["file_path"], spec_id, row["manifest_path"])
+            for spec_id, rows in found.items()
+            for row in rows.select(["file_path", "manifest_path"]).to_pylist()
+        ]
 
 
 def rows_to_be(
