@@ -61,14 +61,12 @@ def check_no_new_data(history: History, where: BooleanExpression, *, case_sensit
 
 def check_data_files_exist(history: History, paths: Iterable[str]) -> None:
     """Fail if a data file that the operation removes, or deletes rows from, was removed since."""
-    _check_exist(history, history.removed_data(["file_path"]), paths, "removed data files that the operation relies on")
+    _check_exist(history, history.removed_data, paths, "removed data files that the operation relies on")
 
 
 def check_delete_files_exist(history: History, paths: Iterable[str]) -> None:
     """Fail if a delete file that the operation removes was removed since."""
-    _check_exist(
-        history, history.removed_deletes(["file_path"]), paths, "removed delete files that the operation replaces"
-    )
+    _check_exist(history, history.removed_deletes, paths, "removed delete files that the operation replaces")
 
 
 def check_no_new_deletes(
@@ -207,18 +205,22 @@ class RewriteValidation:
         history = history_since(self.start, metadata, io, self.branch)
         check_data_files_exist(history, [file.file_path for file in (*self.in_place, *self.moved)])
         check_delete_files_exist(history, [file.file_path for file in self.removed_deletes])
-        check_no_new_deletes(
-            history, lambda: rows_at_start(self.start, metadata, io, self.in_place), tolerate_equality=True
-        )
-        check_no_new_deletes(history, lambda: rows_at_start(self.start, metadata, io, self.moved))
+        if self.in_place:
+            check_no_new_deletes(
+                history, lambda: rows_at_start(self.start, metadata, io, self.in_place), tolerate_equality=True
+            )
+        if self.moved:
+            check_no_new_deletes(history, lambda: rows_at_start(self.start, metadata, io, self.moved))
 
 
-def _check_exist(history: History, removed: Mapping[int, pa.Table], paths: Iterable[str], what: str) -> None:
-    if not removed:
-        return
+def _check_exist(
+    history: History, removed: Callable[[Sequence[str]], Mapping[int, pa.Table]], paths: Iterable[str], what: str
+) -> None:
     wanted = pa.array({canonical_location(path) for path in paths}, pa.string())
+    if not len(wanted):
+        return
     found = []
-    for table in removed.values():
+    for table in removed(["file_path"]).values():
         hit = table.filter(pc.is_in(canonical_locations(table.column("file_path")), value_set=wanted))
         if hit.num_rows:
             found.append(hit)
