@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 _SAME_STORE = {"s3a": "s3", "s3n": "s3"}
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(/*)(.*)$", re.DOTALL)
 
@@ -22,3 +25,13 @@ def canonical_location(location: str) -> str:
     if scheme == "file":
         return "/" + rest
     return f"{_SAME_STORE.get(scheme, scheme)}://{rest}"
+
+
+def canonical_locations(locations: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """`canonical_location` of many at once."""
+    schemes = pc.struct_field(pc.extract_regex(locations, r"^(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):"), ["scheme"])
+    for scheme in pc.unique(schemes).to_pylist():
+        if scheme is not None:
+            prefix = canonical_location(f"{scheme}:")
+            locations = pc.replace_substring_regex(locations, f"^{re.escape(scheme)}:/*", prefix)
+    return locations

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lakeshift.locations import canonical_location
+from lakeshift.locations import canonical_location, canonical_locations
+
+SCHEMES = ["file", "FILE", "s3", "s3a", "S3N", "gs", "abfss", "HDFS", "x+y.z-1", "1no"]
 
 
 @pytest.mark.parametrize(
@@ -26,3 +31,20 @@ def test_spellings_of_one_place_are_equal(spellings: list[str]) -> None:
 )
 def test_two_places_stay_two(one: str, other: str) -> None:
     assert canonical_location(one) != canonical_location(other)
+
+
+@given(
+    st.lists(
+        st.none()
+        | st.builds(
+            lambda scheme, slashes, rest: f"{scheme}:{'/' * slashes}{rest}",
+            st.sampled_from(SCHEMES),
+            st.integers(0, 3),
+            st.text(st.characters(codec="utf-8"), max_size=12),
+        )
+        | st.text(st.characters(codec="utf-8"), max_size=12)
+    )
+)
+def test_columns_are_spelled_like_single_locations(locations: list[str | None]) -> None:
+    expected = [None if location is None else canonical_location(location) for location in locations]
+    assert canonical_locations(pa.array(locations, pa.string())).to_pylist() == expected
