@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from lakeshift.catalogs import catalog_properties, embedded_file, load_catalog
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyspark.sql import SparkSession
 
+    from lakeshift.delta.policy import EvolutionPolicy
+    from lakeshift.delta.sink import DeltaSink
+    from lakeshift.hudi.reader import HudiTable
     from lakeshift.iceberg.schemas import SchemaLike
     from lakeshift.iceberg.table import IcebergTable
 
@@ -154,6 +157,49 @@ class Lake:
                 f"Open it with iceberg({name!r}), or choose another name."
             ) from None
         return IcebergTable(self, table)
+
+    def delta_sink(
+        self,
+        target: str | PurePath,
+        evolution: EvolutionPolicy | Mapping[str, str] | bool | None = None,
+        *,
+        enable_type_widening: bool = False,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        create: bool = True,
+        txn_app_id: str | None = None,
+        max_attempts: int = 20,
+    ) -> DeltaSink:
+        """A sink for the Delta table at a path or of a name; its schema evolves only as far as ``evolution`` says."""
+        from lakeshift.delta.sink import DeltaSink
+
+        self._require("delta")
+        return DeltaSink(
+            self.spark,
+            target,
+            evolution,
+            enable_type_widening=enable_type_widening,
+            partition_by=partition_by,
+            properties=properties,
+            create=create,
+            txn_app_id=txn_app_id,
+            max_attempts=max_attempts,
+        )
+
+    def hudi(self, path_or_name: str | PurePath) -> HudiTable:
+        """The Hudi table at a path or of a name, to read through DataSource V2 or through Hudi's own source."""
+        from lakeshift.hudi.reader import HudiTable
+
+        self._require("hudi")
+        return HudiTable(self.spark, str(path_or_name))
+
+    def _require(self, name: str) -> None:
+        """Refuse a format that this lake's session cannot serve, before a session is built for the others."""
+        self.stack.packages((name,))
+        if self._formats is not None and name not in self._formats:
+            raise ConfigError(
+                f"This lake was opened for {', '.join(self._formats)}. Add {name!r} to the formats given to connect()."
+            )
 
     def _identifier(self, name: str) -> tuple[str, ...]:
         parts = tuple(name.split("."))

@@ -42,7 +42,7 @@ def demo(folder: Path | None) -> None:
     stage = Stage(folder, lake, speak, show)
     done = []
     try:
-        for number, (title, chapter) in enumerate(chapters(), 1):
+        for number, (title, chapter) in enumerate(chapters(lake.stack.available_formats()), 1):
             if not settings.json:
                 say(f"{number}. {title}", style="bold")
             start = time.perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -32,8 +32,14 @@ class Stage:
 Chapter: TypeAlias = Callable[[Stage], None]
 
 
-def chapters() -> list[tuple[str, Chapter]]:
-    """Title and function of every chapter."""
+def chapters(formats: Sequence[str]) -> list[tuple[str, Chapter]]:
+    """Title and function of every chapter that a stack with these formats can play."""
+    from lakeshift.demo.delta_schema import evolve_delta_schema
+    from lakeshift.demo.hudi import read_hudi
     from lakeshift.demo.partitions import evolve_partitions
 
-    return [("A table whose partitioning changes", evolve_partitions)]
+    told: list[tuple[str, Chapter]] = [
+        ("A Delta table whose schema grows when asked to", evolve_delta_schema),
+        ("An Iceberg table whose partitioning changes", evolve_partitions),
+    ]
+    return [("A Hudi table read through DataSource V2", read_hudi), *told] if "hudi" in formats else told

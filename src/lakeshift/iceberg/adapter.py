@@ -17,6 +17,7 @@ from enum import Enum
 from importlib.metadata import version
 from typing import Any
 
+import pyarrow as pa
 from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.exceptions import (
@@ -70,6 +71,16 @@ def check_version(installed: str) -> None:
 
 
 check_version(version("pyiceberg"))
+
+
+def schema_of_arrow(schema: pa.Schema) -> Schema:
+    """An Arrow schema as an Iceberg schema without field ids; a TypeError names a column that has no type there."""
+    from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
+
+    try:
+        return Catalog._convert_schema_if_needed(schema)
+    except UnsupportedPyArrowTypeException as error:
+        raise TypeError(str(error)) from error
 
 
 # What a manifest stores of a file.

@@ -94,12 +94,11 @@ def to_iceberg_schema(schema: SchemaLike) -> Schema:
 
 
 def _from_arrow(schema: pa.Schema) -> Schema:
-    from pyiceberg.catalog import Catalog
-    from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
+    from lakeshift.iceberg.adapter import schema_of_arrow
 
     try:
-        return Catalog._convert_schema_if_needed(schema)
-    except (UnsupportedPyArrowTypeException, TypeError, ValueError) as error:
+        return schema_of_arrow(schema)
+    except (TypeError, ValueError) as error:
         raise ConfigError(f"Iceberg has no type for a column of this Arrow schema: {error}") from error
 
 
