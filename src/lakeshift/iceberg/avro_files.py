@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from io import SEEK_END, BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -37,7 +38,7 @@ class AvroHeader:
     metadata: Mapping[str, bytes]
     sync: bytes
 
-    @property
+    @cached_property
     def schema(self) -> dict[str, Any]:
         parsed: dict[str, Any] = json.loads(self.metadata["avro.schema"])
         return parsed

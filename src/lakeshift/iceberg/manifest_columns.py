@@ -6,7 +6,7 @@ read from the Avro header. Nothing here knows of snapshots, and no Python object
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import SessionContext
 from pyiceberg.manifest import ManifestEntryStatus, ManifestFile
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import UnknownTransform
 
@@ -114,7 +114,7 @@ class ManifestColumns:
             name: stored for name, stored in _stored_names(_FILE_FIELDS, file_fields).items() if name in self._needed
         }
         data_file = entry_fields[_DATA_FILE_ID]["name"]
-        partition = _PartitionRetyping.of(self.spec, self._schemas(avro), file_fields.get(_PARTITION_ID))
+        partition = self._partition_retyping(avro, file_fields.get(_PARTITION_ID))
         row_ids = _RowIds(self.first_row_id)
         batches = []
         for raw in avro.batches(context, structs={data_file: frozenset(files.values())}):
@@ -127,11 +127,23 @@ class ManifestColumns:
         # Decoders leave buffers with room to grow; over a million files that would be hundreds of megabytes.
         return pa.Table.from_batches(batches).combine_chunks().to_batches() if batches else []
 
-    def _schemas(self, avro: LocalAvro) -> Iterator[Schema]:
-        """The table's schemas, and the one in the manifest's header if none of them serves."""
-        yield from self.schemas
-        if text := avro.header.metadata.get("schema"):
-            yield Schema.model_validate_json(text)
+    def _partition_retyping(self, avro: LocalAvro, stored: Mapping[str, Any] | None) -> _PartitionRetyping:
+        by_id = fields_by_id(stored["type"]) if stored else {}
+        return _PartitionRetyping(
+            tuple(field.name for field in self.spec.fields),
+            tuple(by_id[field.field_id]["name"] if field.field_id in by_id else None for field in self.spec.fields),
+            tuple(self._partition_type(field, avro) for field in self.spec.fields),
+        )
+
+    def _partition_type(self, field: PartitionField, avro: LocalAvro) -> pa.DataType | None:
+        """The type of a partition field's values; None leaves them as they were decoded."""
+        if isinstance(field.transform, UnknownTransform):  # which says nothing about its results
+            return None
+        known = partition_field_type(field, self.schemas)
+        written_with = avro.header.metadata.get("schema")
+        if known is None and written_with:
+            known = partition_field_type(field, [Schema.model_validate_json(written_with)])
+        return None if known is None else arrow_type(known)
 
     @property
     def _needed(self) -> frozenset[str]:
@@ -210,20 +222,6 @@ class _PartitionRetyping:
     names: tuple[str, ...]
     stored_names: tuple[str | None, ...]
     types: tuple[pa.DataType | None, ...]
-
-    @classmethod
-    def of(
-        cls, spec: PartitionSpec, schemas: Iterable[Schema], avro_field: Mapping[str, Any] | None
-    ) -> _PartitionRetyping:
-        by_id = fields_by_id(avro_field["type"]) if avro_field else {}
-        schemas = list(schemas)
-        types: list[pa.DataType | None] = []
-        for field in spec.fields:
-            # A transform that this PyIceberg does not know says nothing about the type of its values.
-            known = None if isinstance(field.transform, UnknownTransform) else partition_field_type(field, schemas)
-            types.append(None if known is None else arrow_type(known))
-        stored = tuple(by_id[field.field_id]["name"] if field.field_id in by_id else None for field in spec.fields)
-        return cls(tuple(field.name for field in spec.fields), stored, tuple(types))
 
     def apply(self, struct: pa.StructArray | None, rows: int) -> pa.StructArray:
         if not self.names:
