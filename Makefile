@@ -26,11 +26,14 @@ test: lint types $(SPARK:%=test-%) docs  ## Lint, types, docs and the default te
 
 test-full: lint types $(SPARK:%=test-full-%) docs  ## The long forms of everything
 
+# One process holds one Spark context, and the cluster's tests have their own: hence two runs.
 test-%: .venv-%/.synced
-	$(call bin,$*)/python -m pytest -m "not full" tests
+	$(call bin,$*)/python -m pytest -m "not full" --ignore tests/cluster
+	$(call bin,$*)/python -m pytest -m "not full" tests/cluster
 
 test-full-%: .venv-%/.synced
-	LAKESHIFT_FULL=1 $(call bin,$*)/python -m pytest tests
+	LAKESHIFT_FULL=1 $(call bin,$*)/python -m pytest --ignore tests/cluster
+	LAKESHIFT_FULL=1 $(call bin,$*)/python -m pytest tests/cluster
 
 lint: .venv-$(FIRST)/.synced
 	$(call bin,$(FIRST))/ruff check .

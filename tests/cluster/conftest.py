@@ -6,8 +6,6 @@ The folder is a pytest run of its own (see the Makefile), since one process hold
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
@@ -17,8 +15,11 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.installing import build_wheel, locked_requirements, uv
+
 ARCHIVE = "lakeshift_packages"
+# What only planning and committing need, as the documentation says.
+DRIVER_ONLY = ("datafusion", "sqlalchemy", "sqlglot", "greenlet", "pandas", "numpy")
 
 
 @dataclass(frozen=True)
@@ -30,40 +31,15 @@ class Pythons:
     outdated: str
 
 
-def uv(*arguments: str | Path) -> None:
-    tool = ROOT / ".tools" / "bin" / "uv"
-    program = str(tool) if tool.exists() else shutil.which("uv")
-    assert program, "uv is missing: run the tests with make"
-    subprocess.run([program, *map(str, arguments)], check=True, cwd=ROOT, capture_output=True)
-
-
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    uv("build", "--wheel", "--out-dir", folder)
-    return next(folder.glob("*.whl"))
-
-
-@pytest.fixture(scope="session")
-def archive(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """lakeshift and its dependencies in one archive, packed as the documentation tells users to."""
     folder = tmp_path_factory.mktemp("archive")
-    # The tested versions, so that nothing is resolved anew.
-    uv(
-        "export",
-        "--frozen",
-        "--quiet",
-        "--no-dev",
-        "--no-emit-project",
-        "--no-hashes",
-        "-o",
-        folder / "requirements.txt",
-    )
-    packages = folder / "packages"
-    uv(
-        *("pip", "install", "--quiet", "--python", sys.executable, "--target", packages),
-        *("-r", folder / "requirements.txt", wheel),
-    )
+    packages, lean = folder / "packages", folder / "lean.txt"
+    locked = locked_requirements(folder).read_text().splitlines()
+    lean.write_text("\n".join(line for line in locked if not line.startswith(DRIVER_ONLY)))
+    pip = ("pip", "install", "--quiet", "--python", sys.executable, "--no-deps", "--target", packages)
+    uv(*pip, "-r", lean, build_wheel(folder))
     packed = folder / "lakeshift.tar"
     with tarfile.open(packed, "w") as tar:
         for entry in packages.iterdir():

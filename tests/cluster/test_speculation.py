@@ -5,6 +5,7 @@ They are two addresses of the loopback network, each with a standalone worker of
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import time
@@ -18,34 +19,37 @@ import pytest
 
 from lakeshift.kernel import new_operation_id
 from lakeshift.spark.jobs import run_tasks
-from lakeshift.stack import find_java
+from lakeshift.stack import find_java, installed_stack
 from tests.cluster.troubled_kernel import Wrote, orphans, write_file
 
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("standalone")
+    folder, home = tmp_path_factory.mktemp("standalone"), Path(pyspark.__file__).parent
+    command = [str(find_java().path), "-Xmx256m", "-cp", f"{home}/jars/*", *_ACCESS]
+    # What Spark's start scripts tell the processes of a cluster.
+    told = {"SPARK_HOME": str(home), "SPARK_SCALA_VERSION": installed_stack().scala}
     processes: list[subprocess.Popen[bytes]] = []
 
-    def start(role: str, *arguments: str) -> Path:
+    def start(role: str, host: str, *arguments: str) -> Path:
         log = folder / f"{len(processes)}.log"
-        home = Path(pyspark.__file__).parent
-        command = [str(find_java().path), "-Xmx256m", "-cp", f"{home}/jars/*", *_ACCESS]
         with log.open("wb") as stream:
-            processes.append(
-                subprocess.Popen(
-                    [*command, f"org.apache.spark.deploy.{role}", *arguments], stdout=stream, stderr=stream, cwd=folder
-                )
+            process = subprocess.Popen(
+                [*command, f"org.apache.spark.deploy.{role}", "--host", host, "--webui-port", "0", *arguments],
+                stdout=stream,
+                stderr=stream,
+                cwd=folder,
+                env={**os.environ, **told, "SPARK_LOCAL_IP": host},
             )
+        processes.append(process)
         return log
 
     try:
-        log = start("master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        log = start("master.Master", "127.0.0.1", "--port", "0")
         url = _wait_for(log, r"Starting Spark master at (spark://\S+)")
         for host in ("127.0.0.1", "127.0.0.2"):
-            work = str(folder / host)
-            arguments = ("--host", host, "--webui-port", "0", "--cores", "1", "--memory", "1g", "--work-dir", work, url)
-            _wait_for(start("worker.Worker", *arguments), r"Successfully registered with master (\S+)")
+            worker = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / host), url)
+            _wait_for(start("worker.Worker", host, *worker), r"Successfully registered with master (\S+)")
         yield url
     finally:
         for process in processes:

@@ -37,7 +37,7 @@ def write_file(task: int, attempt: Attempt, folder: str, trouble: str) -> Iterab
         if trouble == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if trouble == "lag":
-            time.sleep(60)
+            time.sleep(600)
     yield Wrote(str(path), os.getpid(), str(lakeshift.__file__))
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.table import Table
 
 from lakeshift.errors import CommitConflictError, ConfigError
@@ -93,7 +94,7 @@ class IcebergTable:
         found = []
         for spec in sorted(metadata.partition_specs, key=lambda spec: spec.spec_id):
             mine = [m for m in manifests if m.partition_spec_id == spec.spec_id]
-            data, deletes = ([m for m in mine if m.content.value == content] for content in (0, 1))
+            data, deletes = ([m for m in mine if m.content == content] for content in ManifestContent)
             found.append(
                 SpecLayout(
                     spec_id=spec.spec_id,
