@@ -147,7 +147,8 @@ def _write(
     output = table.io.new_output(location)
     with output.create() as stream, pq.ParquetWriter(stream, arrow.schema) as writer:
         writer.write_table(arrow)
-    footer = pq.read_metadata(location.removeprefix("file://"))
+    with table.io.new_input(location).open() as written:
+        footer = pq.read_metadata(written)
     statistics = data_file_statistics_from_parquet_metadata(
         footer, compute_statistics_plan(schema, metadata.properties), parquet_path_to_id_mapping(schema)
     )
