@@ -125,7 +125,7 @@ def _location(spark: SparkSession, path_or_name: str) -> str:
     if _NAME.fullmatch(text) and spark.catalog.tableExists(text):
         state = session._jsparkSession.sessionState()
         table = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(text))
-        provider = table.provider().getOrElse(None)
+        provider = table.provider().get() if table.provider().isDefined() else None
         if str(provider).lower() != "hudi":
             raise ConfigError(f"Table {text} is {provider}, not hudi.")
         return str(table.location().toString())
