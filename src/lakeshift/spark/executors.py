@@ -18,7 +18,6 @@ SHIPPING_REMEDY = (
     "spark.pyspark.python pointing into it, or --py-files (see 'Shipping to a cluster' in the documentation)."
 )
 
-
 _checked: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
 
