@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakeshift.errors import ConfigError
 from lakeshift.iceberg.commit.avro import Codec
+from lakeshift.iceberg.table_properties import truth, whole_number
 
 NUM_RETRIES = "commit.retry.num-retries"
 MIN_WAIT_MS = "commit.retry.min-wait-ms"
@@ -61,17 +61,3 @@ class ManifestPolicy:
             merge=truth(properties, MANIFEST_MERGE, default=True),
             codec=Codec.named(properties.get(MANIFEST_CODEC, "gzip"), properties.get(MANIFEST_LEVEL), MANIFEST_CODEC),
         )
-
-
-def whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
-    text = str(properties.get(name, default))
-    if not text.isdigit():
-        raise ConfigError(f"The table property {name} is {text!r}; it must be a whole number of at least 0.")
-    return int(text)
-
-
-def truth(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = str(properties.get(name, default)).lower()
-    if text not in ("true", "false"):
-        raise ConfigError(f"The table property {name} is {text!r}; it must be true or false.")
-    return text == "true"

@@ -18,8 +18,8 @@ from pyiceberg.table.snapshots import Snapshot
 import lakeshift
 from lakeshift.errors import ConfigError
 from lakeshift.iceberg.commit.partition_values import Partition
-from lakeshift.iceberg.commit.properties import whole_number
 from lakeshift.iceberg.specs import find_compatible_schema, spec_of
+from lakeshift.iceberg.table_properties import whole_number
 
 PARTITION_LIMIT = "write.summary.partition-limit"
 CHANGED_PARTITIONS = "changed-partition-count"

@@ -9,8 +9,9 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
 from lakeshift.errors import ConfigError, UnsupportedTableError
 from lakeshift.iceberg.commit.change_set import check_writable_format
-from lakeshift.iceberg.commit.properties import WAP_ENABLED, WAP_ID, truth
+from lakeshift.iceberg.commit.properties import WAP_ENABLED, WAP_ID
 from lakeshift.iceberg.commit.summary import check_snapshot_properties
+from lakeshift.iceberg.table_properties import truth
 
 
 def check_target(metadata: TableMetadata, branch: str | None, snapshot_properties: Mapping[str, str]) -> bool:
