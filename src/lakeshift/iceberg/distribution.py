@@ -6,11 +6,13 @@ rows cross into Python once. Task counts are explicit: adaptive execution would 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.partitioning import PartitionSpec
+import pyarrow as pa
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortOrder
 from pyiceberg.transforms import (
@@ -26,8 +28,11 @@ from pyiceberg.transforms import (
 )
 
 from lakeshift.errors import UnsupportedTableError
+from lakeshift.iceberg.arrow_schema import arrow_schema
 from lakeshift.iceberg.partition_types import is_unpartitioned
+from lakeshift.iceberg.schemas import to_iceberg_schema
 from lakeshift.iceberg.table_properties import one_of
+from lakeshift.iceberg.transforms import PartitionValues
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -145,7 +150,7 @@ def transform_keys(column: str, kind: DataType, transform: Transform[Any, Any]) 
             hashed = f"(hash({_SEED_ZERO}, {number}) & 2147483647) % {transform.num_buckets}"
             found = [f"if({column} is null, null, {hashed})"]
         case TruncateTransform() | BucketTransform():
-            return [_in_python(transform)(expr(column))]
+            return [_in_python(transform, kind)(expr(column))]
         case _:
             raise UnsupportedTableError(f"Rows cannot be laid out by the transform {transform}, which is not known.")
     return [expr(text) for text in found]
@@ -182,13 +187,21 @@ def _truncated(column: str, kind: DataType, width: int) -> str | None:
 
 def _bucketed_number(column: str, kind: DataType) -> str | None:
     """The number that Iceberg hashes for a value of this type; None where it hashes bytes."""
-    from pyspark.sql.types import DateType, IntegralType, TimestampType
+    from pyspark.sql.types import DateType, IntegralType, TimestampNTZType, TimestampType
 
-    if isinstance(kind, IntegralType):
-        return f"bigint({column})"
-    if isinstance(kind, DateType):
-        return f"bigint(unix_date({column}))"
-    return f"unix_micros({column})" if isinstance(kind, TimestampType) else None
+    match kind:
+        case IntegralType():
+            return f"bigint({column})"
+        case DateType():
+            return f"bigint(unix_date({column}))"
+        case TimestampType():
+            return f"unix_micros({column})"
+        case TimestampNTZType():
+            # A cast to a timestamp would go through the session's time zone.
+            clock = f"(hour({column}) * 3600 + minute({column}) * 60 + date_part('SECONDS', {column})) * 1000000"
+            return f"unix_date(date({column})) * {_DAY} + bigint({clock})"
+        case _:
+            return None
 
 
 def _floor_div(number: str, width: int) -> str:
@@ -200,6 +213,22 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _in_python(transform: Transform[Any, Any]) -> Callable[[Column], Column]:
+def _in_python(transform: Transform[Any, Any], kind: DataType) -> Callable[[Column], Column]:
     """A transform for which Spark has no expression, computed by ours on that column alone."""
-    raise NotImplementedError
+    from pyspark.sql.pandas.functions import pandas_udf
+
+    schema = to_iceberg_schema(f"source {kind.simpleString()}")
+    source = schema.fields[0]
+    values = PartitionValues(schema, PartitionSpec(PartitionField(source.field_id, 1000, transform, "key")))
+    column = arrow_schema(schema).field(0)
+
+    def keys(series: Any) -> Any:
+        batch = pa.RecordBatch.from_arrays([pa.Array.from_pandas(series, type=column.type)], names=[column.name])
+        return values.attempt(batch).values[0].to_pandas()
+
+    # Not written as annotations: these are text in this module, and Spark looks for the classes themselves.
+    series = importlib.import_module("pandas").Series
+    keys.__annotations__ = {"series": series, "return": series}
+    udf: Any = pandas_udf  # its stubs know neither this form nor decimals
+    found: Callable[[Column], Column] = udf(keys, "int" if isinstance(transform, BucketTransform) else kind)
+    return found
