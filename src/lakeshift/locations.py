@@ -7,6 +7,7 @@ say ``s3://``. A location that is *stored* is always copied verbatim; only compa
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +26,12 @@ def canonical_location(location: str) -> str:
     if scheme == "file":
         return "/" + rest
     return f"{_SAME_STORE.get(scheme, scheme)}://{rest}"
+
+
+def absolute_location(place: str | Path) -> str:
+    """A location that means the same on every machine that shares the storage: a path from here becomes absolute."""
+    text = str(place)
+    return text if _SCHEME.match(text) else Path(text).absolute().as_posix()
 
 
 def canonical_locations(locations: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

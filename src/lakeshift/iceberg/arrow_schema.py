@@ -7,31 +7,36 @@ PyIceberg prefers would cost a copy of every column.
 from __future__ import annotations
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
+from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType, UUIDType
+
+from lakeshift.iceberg.partition_types import arrow_type
 
 FIELD_ID = b"PARQUET:field_id"
 
 
-def arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of a table's rows, with each field's id in its metadata."""
-    return pa.schema([_plain_field(field) for field in schema_to_pyarrow(schema)])
+def arrow_schema(schema: Schema, *, in_file: bool = False) -> pa.Schema:
+    """The Arrow schema of a table's rows, with each field's id in its metadata.
+
+    ``in_file`` is the form that a Parquet writer needs: there a UUID says that it is one.
+    """
+    return pa.schema([_field(member, in_file) for member in schema.fields])
 
 
-def _plain_field(field: pa.Field) -> pa.Field:
-    ids = {FIELD_ID: field.metadata[FIELD_ID]} if field.metadata and FIELD_ID in field.metadata else None
-    return pa.field(field.name, _plain_type(field.type), field.nullable, ids)
+def arrow_type_of(kind: IcebergType, *, in_file: bool = False) -> pa.DataType:
+    """The Arrow type of an Iceberg type, nested ones included."""
+    match kind:
+        case StructType():
+            return pa.struct([_field(member, in_file) for member in kind.fields])
+        case ListType():
+            return pa.list_(_field(kind.element_field, in_file))
+        case MapType():
+            return pa.map_(_field(kind.key_field, in_file), _field(kind.value_field, in_file))
+        case UUIDType() if in_file:
+            return pa.uuid()
+    return arrow_type(kind)
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([_plain_field(field) for field in kind])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_plain_field(kind.value_field))
-    if pa.types.is_map(kind):
-        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field))
-    if pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind):
-        return pa.binary()
-    return kind
+def _field(member: NestedField, in_file: bool) -> pa.Field:
+    ids = {FIELD_ID: str(member.field_id).encode()}
+    return pa.field(member.name, arrow_type_of(member.field_type, in_file=in_file), not member.required, ids)

@@ -6,7 +6,7 @@ row. Arrow schemas and batches only: no Spark, no catalog, no file, no numpy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,8 +16,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from lakeshift.errors import SchemaMismatchError
+from lakeshift.iceberg.arrow_schema import arrow_schema, arrow_type_of
 from lakeshift.iceberg.bad_rows import BadRows, FaultFinder, Reason
-from lakeshift.iceberg.partition_types import arrow_type
 from lakeshift.iceberg.transforms import PartitionValues
 from lakeshift.iceberg.value_casts import ValueCast, find_cast, plain, plain_type
 
@@ -52,7 +52,7 @@ class InputColumns:
         if planner.problems:
             listed = "\n".join(f"- {problem}" for problem in planner.problems)
             raise SchemaMismatchError(f"The rows do not fit {table}; nothing was written:\n{listed}")
-        return cls(table_arrow_schema(table_schema), came, columns)
+        return cls(arrow_schema(table_schema), came, columns)
 
     def conform(self, batch: pa.RecordBatch, partitions: PartitionValues | None = None) -> Conformed:
         """Cast a batch to the table's schema and tell good rows from bad ones.
@@ -78,26 +78,23 @@ class InputColumns:
             good, values = good.filter(kept), tuple(value.filter(kept) for value in values)
         return Conformed(good, faults.bad_rows(), values)
 
+    def paths(self, table_schema: Schema) -> dict[int, tuple[str, ...]]:
+        """Where the values of each of the table's columns are among the rows that come, by field id.
 
-def table_arrow_schema(schema: Schema) -> pa.Schema:
-    """A table's schema in Arrow, with field ids as Parquet files carry them; text and binary in their small forms."""
-    return pa.schema([_arrow_field(member) for member in schema.fields])
-
-
-def _arrow_field(member: NestedField) -> pa.Field:
-    ids = {b"PARQUET:field_id": str(member.field_id).encode()}
-    return pa.field(member.name, _arrow_of(member.field_type), nullable=not member.required, metadata=ids)
+        Columns that do not come are absent, and so is what lies inside lists and maps.
+        """
+        return dict(_paths(table_schema.as_struct(), self._columns, list(self.came), ()))
 
 
-def _arrow_of(kind: IcebergType) -> pa.DataType:
-    match kind:
-        case StructType():
-            return pa.struct([_arrow_field(member) for member in kind.fields])
-        case ListType():
-            return pa.list_(_arrow_field(kind.element_field))
-        case MapType():
-            return pa.map_(_arrow_field(kind.key_field), _arrow_field(kind.value_field))
-    return arrow_type(kind)
+def _paths(
+    wanted: StructType, members: Sequence[_Member], came: Sequence[pa.Field], path: tuple[str, ...]
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    for field_, member in zip(wanted.fields, members, strict=True):
+        if member.position is not None:
+            arrived = came[member.position]
+            yield field_.field_id, (*path, arrived.name)
+            if isinstance(member.node, _Struct) and isinstance(field_.field_type, StructType):
+                yield from _paths(field_.field_type, member.node.members, list(arrived.type), (*path, arrived.name))
 
 
 # The plan: a tree like the table's schema, each node saying how a value there is made from one that came.
@@ -188,10 +185,10 @@ class _Planner:
 
     def _present(self, member: NestedField, position: int | None, kind: pa.DataType, path: str) -> _Member:
         node = self._node(member.field_type, kind, path)
-        return _Member(member.name, member.required, _arrow_of(member.field_type), position, node)
+        return _Member(member.name, member.required, arrow_type_of(member.field_type), position, node)
 
     def _absent(self, member: NestedField, path: str) -> _Member | None:
-        kind = _arrow_of(member.field_type)
+        kind = arrow_type_of(member.field_type)
         default = member.write_default
         if default is None and member.required:
             self.problems.append(f"required column {path!r} ({member.field_type}) is missing. Add it to the rows.")
@@ -208,7 +205,7 @@ class _Planner:
         self.problems.append(text)
 
     def _node(self, wanted: IcebergType, came: pa.DataType, path: str) -> _Node | None:
-        came, kind = plain_type(came), _arrow_of(wanted)
+        came, kind = plain_type(came), arrow_type_of(wanted)
         match wanted:
             case StructType() if pa.types.is_struct(came):
                 return _Struct(self.members(wanted, list(came), f"{path}."), kind)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import CommitFailedException
@@ -14,7 +15,12 @@ from lakeshift.errors import CommitConflictError, ConfigError
 from lakeshift.iceberg.partitioning import describe_field, describe_spec, parse_partition_expression, resolve_source
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakeshift.iceberg.commit.result import CommitResult
+    from lakeshift.iceberg.write import OnBadRows
     from lakeshift.lake import Lake
+    from lakeshift.spark.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,30 @@ class IcebergTable:
         except ValueError as error:
             raise ConfigError(f"Cannot evolve the partitioning of {self.name}: {error}") from error
         return self._table.spec().spec_id
+
+    def append(
+        self,
+        df: DataFrame,
+        spec_id: int | None = None,
+        on_bad_rows: OnBadRows = "fail",
+        quarantine: str | Path | None = None,
+        *,
+        branch: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> CommitResult:
+        """Add the rows of a Spark frame, under the default spec or any other that can still be computed.
+
+        Columns match by name. ``on_bad_rows="quarantine"`` writes the good rows and puts those that the
+        table cannot hold into Parquet files at the path ``quarantine``; ``"fail"`` commits nothing if
+        there are any.
+        """
+        from lakeshift.iceberg import write
+
+        request = write.WriteRequest(
+            df, spec_id, on_bad_rows, quarantine, branch, dict(snapshot_properties or {}), progress
+        )
+        return write.append(self.refresh().table, request)
 
     def layout(self) -> list[SpecLayout]:
         """What lies under each spec, in spec id order, from the manifest list alone."""

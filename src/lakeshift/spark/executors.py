@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeshift import __version__
 from lakeshift.errors import StackError
+from lakeshift.spark.frames import cores_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +49,7 @@ def find_executors(spark: SparkSession) -> list[Executor]:
     from pyspark.sql.functions import col, udf
     from pyspark.sql.types import StringType
 
-    tasks = 2 * _parallelism(spark)
+    tasks = 2 * cores_of(spark)
     # A plain, non-Arrow function: it must also run where pyarrow is the very thing that is missing.
     probe = udf(_probe(), StringType(), useArrow=False)
     frame = spark.range(0, tasks, 1, tasks).select(probe(col("id")).alias("found"))
@@ -96,13 +97,6 @@ def _probe() -> Any:
         return json.dumps(found)
 
     return probe
-
-
-def _parallelism(spark: SparkSession) -> int:
-    try:
-        return spark.sparkContext.defaultParallelism
-    except Exception:  # Spark Connect has no context
-        return 8
 
 
 def _last_line(error: Exception) -> str:

@@ -82,12 +82,12 @@ def run_over_frame(
     *,
     operation_id: str,
     title: str,
-    tasks: int,
+    tasks: int | None = None,
     progress: Progress | None = None,
 ) -> list[Report[Record]]:
     """Feed each of the frame's partitions to a kernel and return its reports.
 
-    The frame runs exactly once. ``tasks`` is how many partitions the caller laid it out in.
+    The frame runs exactly once. ``tasks`` is how many partitions the caller laid it out in, None if it did not.
     """
     ensure_executors(frame.sparkSession)
     reports = frame.mapInArrow(_shipped(_ReportBatches(kernel, record_type, operation_id)), _REPORT_SCHEMA)
@@ -133,7 +133,7 @@ def _collect(
     record_type: type[Record],
     operation_id: str,
     title: str,
-    total: int,
+    total: int | None,
     progress: Progress | None,
 ) -> list[Report[Record]]:
     try:

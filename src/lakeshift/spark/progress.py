@@ -19,8 +19,12 @@ _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.in
 
 
 @contextmanager
-def observed(spark: SparkSession, group: str, title: str, total: int, progress: Progress | None) -> Iterator[None]:
+def observed(
+    spark: SparkSession, group: str, title: str, total: int | None, progress: Progress | None
+) -> Iterator[None]:
     """Name the jobs that run inside, and report their finished tasks to ``progress``.
+
+    ``total`` is the number of tasks, or None if Spark alone knows it.
 
     On Spark Connect, where the client has no context to ask, only the end is reported.
     """
@@ -38,11 +42,11 @@ def observed(spark: SparkSession, group: str, title: str, total: int, progress: 
                 # None is how a local property is removed, though PySpark's annotations do not say so.
                 context.setLocalProperty(name, value)  # type: ignore[arg-type]
     if progress is not None:
-        progress(total, total)
+        progress(total or 1, total or 1)
 
 
 @contextmanager
-def _polling(context: SparkContext, group: str, total: int, progress: Progress | None) -> Iterator[None]:
+def _polling(context: SparkContext, group: str, total: int | None, progress: Progress | None) -> Iterator[None]:
     if progress is None:
         yield
         return
@@ -51,10 +55,10 @@ def _polling(context: SparkContext, group: str, total: int, progress: Progress |
     def poll() -> None:
         told = -1
         while not over.wait(_POLL_SECONDS):
-            done = min(_finished_tasks(context, group), total)
-            if done > told:
+            done, running = _finished_tasks(context, group)
+            if running and done > told:
                 told = done
-                progress(done, total)
+                progress(min(done, total or running), total or running)
 
     watcher = threading.Thread(target=poll, name="lakeshift-progress", daemon=True)
     watcher.start()
@@ -65,13 +69,13 @@ def _polling(context: SparkContext, group: str, total: int, progress: Progress |
         watcher.join()
 
 
-def _finished_tasks(context: SparkContext, group: str) -> int:
-    """Finished tasks of the last stage: the one that runs the kernels."""
+def _finished_tasks(context: SparkContext, group: str) -> tuple[int, int]:
+    """Finished and all tasks of the last stage: the one that runs the kernels."""
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [stage for job in jobs if job for stage in job.stageIds]
     found = tracker.getStageInfo(max(stages)) if stages else None
-    return found.numCompletedTasks if found else 0
+    return (found.numCompletedTasks, found.numTasks) if found else (0, 0)
 
 
 def _context(spark: SparkSession) -> SparkContext | None:

@@ -29,7 +29,8 @@ from pyiceberg.types import (
 )
 
 from lakeshift.errors import SchemaMismatchError
-from lakeshift.iceberg.input_columns import Conformed, InputColumns, table_arrow_schema
+from lakeshift.iceberg.arrow_schema import arrow_schema
+from lakeshift.iceberg.input_columns import Conformed, InputColumns
 from lakeshift.iceberg.transforms import PartitionValues
 
 ADDRESS = StructType(
@@ -69,7 +70,7 @@ def conform(
 ) -> Conformed:
     plan = pickle.loads(pickle.dumps(InputColumns.plan(schema, batch.schema, **options)))
     conformed = plan.conform(batch, partitions)
-    assert conformed.good.schema.equals(table_arrow_schema(schema), check_metadata=True)
+    assert conformed.good.schema.equals(arrow_schema(schema), check_metadata=True)
     conformed.good.validate(full=True)
     # What is good can be written: Parquet looks at every required value, also below absent parents.
     pq.write_table(pa.Table.from_batches([conformed.good]), io.BytesIO())
@@ -224,7 +225,7 @@ def test_required_structs_below_absent_parents_are_no_fault() -> None:
     )
     outer = StructType(NestedField(2, "inner", inner, required=True))
     schema = Schema(NestedField(1, "outer", outer, required=False))
-    came = table_arrow_schema(schema)
+    came = arrow_schema(schema)
     batch = pa.RecordBatch.from_pylist([{"outer": None}, {"outer": {"inner": None}}, {"outer": None}], came)
     conformed = conform(schema, batch)
     assert faults(conformed) == [(1, "outer.inner", "required value missing")]

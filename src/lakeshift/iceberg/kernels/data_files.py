@@ -101,6 +101,7 @@ class FileLayout:
     metrics: MetricsPlan
     sort_order_id: int
     arrow: pa.Schema = field(init=False)
+    in_file: pa.Schema = field(init=False)
 
     @classmethod
     def of(cls, metadata: TableMetadata, *, sort_order: SortOrder = UNSORTED_SORT_ORDER) -> FileLayout:
@@ -115,6 +116,7 @@ class FileLayout:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrow", arrow_schema(self.schema))
+        object.__setattr__(self, "in_file", arrow_schema(self.schema, in_file=True))
 
 
 @dataclass
@@ -134,7 +136,7 @@ class OpenFile:
         self._sink = pa.PythonFile(self._stream, "w") if not isinstance(self._stream, pa.NativeFile) else self._stream
         self._writer = pq.ParquetWriter(
             self._sink,
-            self.layout.arrow,
+            self.layout.in_file,
             metadata_collector=self._footers,
             **self.layout.options.writer_arguments,
         )
@@ -142,7 +144,8 @@ class OpenFile:
 
     def write_row_group(self, rows: pa.Table) -> None:
         """Write these rows, in the layout's columns, as one row group (more if there are very many)."""
-        self._writer.write_table(rows, row_group_size=MAX_ROW_GROUP_ROWS)
+        stored = rows if rows.schema.equals(self.layout.in_file) else rows.cast(self.layout.in_file)
+        self._writer.write_table(stored, row_group_size=MAX_ROW_GROUP_ROWS)
         for field_id, count in self.layout.metrics.count_nans(rows).items():
             self._nans[field_id] = self._nans.get(field_id, 0) + count
         self.rows += rows.num_rows
