@@ -64,6 +64,19 @@ FILTER_COLUMNS = (
     "upper_bounds",
 )
 
+# Those of them that a `metrics_can_match` looks at, as a ledger has them.
+METRIC_COLUMNS = pa.schema(
+    [
+        ("record_count", pa.int64()),
+        *(
+            (name, pa.map_(pa.int32(), pa.int64()))
+            for name in ("value_counts", "null_value_counts", "nan_value_counts")
+        ),
+        ("lower_bounds", pa.map_(pa.int32(), pa.binary())),
+        ("upper_bounds", pa.map_(pa.int32(), pa.binary())),
+    ]
+)
+
 # How a bound of each type may be stored, by its length in bytes: a column may have been narrower once.
 _STORED_WIDTHS: dict[type[IcebergType], dict[int, pa.DataType]] = {
     IntegerType: {4: pa.int32()},
@@ -86,25 +99,43 @@ _FLOATING = (FloatType, DoubleType)
 
 
 def files_that_can_match(
-    where: BooleanExpression, spec_id: int, files: pa.Table, metadata: TableMetadata, *, case_sensitive: bool = True
+    where: BooleanExpression,
+    spec_id: int,
+    files: pa.Table,
+    metadata: TableMetadata,
+    *,
+    case_sensitive: bool = True,
+    schema: Schema | None = None,
 ) -> pa.Array:
     """For each of these files of one spec, whether it can hold a row for which ``where`` is true.
 
-    A filter that names a column which the table does not have is a ValueError, as PyIceberg raises it.
+    ``schema`` is the one whose columns the filter names, by default the table's current one. A name that it does
+    not have is a ValueError, as PyIceberg raises it.
     """
-    schema = metadata.schema()
-    bound = bind(schema, rewrite_not(where), case_sensitive)
-    by_partition = _partition_matches(where, spec_of(metadata, spec_id), files, metadata, case_sensitive)
-    by_metrics = visit(bound, _MetricsMatcher(files))
+    schema = schema or metadata.schema()
+    by_partition = _partition_matches(where, spec_of(metadata, spec_id), files, metadata, schema, case_sensitive)
+    by_metrics = metrics_can_match(where, files, schema, case_sensitive=case_sensitive)
     # Imported Avro files may carry a count of -1: only a count of nothing means that there is nothing.
     not_empty = pc.not_equal(_flat(files.column("record_count")), 0)
     return pc.and_(not_empty, pc.and_(by_partition, by_metrics))
 
 
-def _partition_matches(
-    where: BooleanExpression, spec: PartitionSpec, files: pa.Table, metadata: TableMetadata, case_sensitive: bool
+def metrics_can_match(
+    where: BooleanExpression, metrics: pa.Table, schema: Schema, *, case_sensitive: bool = True
 ) -> pa.Array:
-    projected = inclusive_projection(metadata.schema(), spec, case_sensitive)(where)
+    """For each row of metrics whether what they describe can hold a row for which ``where`` is true."""
+    return visit(bind(schema, rewrite_not(where), case_sensitive), _MetricsMatcher(metrics))
+
+
+def _partition_matches(
+    where: BooleanExpression,
+    spec: PartitionSpec,
+    files: pa.Table,
+    metadata: TableMetadata,
+    schema: Schema,
+    case_sensitive: bool,
+) -> pa.Array:
+    projected = inclusive_projection(schema, spec, case_sensitive)(where)
     schemas = schemas_newest_first(metadata)
     fields, columns = [], {}
     for index, field in enumerate(spec.fields):

@@ -15,7 +15,7 @@ from lakeshift.errors import CommitConflictError, ConfigError
 from lakeshift.iceberg.partitioning import describe_field, describe_spec, parse_partition_expression, resolve_source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from lakeshift.iceberg.commit.result import CommitResult
     from lakeshift.iceberg.write import OnBadRows
@@ -61,6 +61,24 @@ class IcebergTable:
         """Load what other writers have committed since; returns itself."""
         self._table.refresh()
         return self
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Column | None = None,
+        snapshot_id: int | None = None,
+        from_snapshot_id: int | None = None,
+    ) -> DataFrame:
+        """The table's rows as a Spark DataFrame, deletes applied.
+
+        ``where`` leaves out files and row groups by their partition and metrics, as text; a Column is right too, but
+        leaves out none. Filters put on the DataFrame afterwards are not pushed down. ``snapshot_id`` reads the table
+        as it was, with the schema it had; ``from_snapshot_id`` only what was appended after that snapshot.
+        """
+        from lakeshift.iceberg.read import read_table
+
+        self._table.refresh()
+        return read_table(self._lake.spark, self._table, columns, where, snapshot_id, from_snapshot_id)
 
     def evolve_partitions(self, add: Sequence[str] = (), drop: Sequence[str] = ()) -> int:
         """Change the partitioning of what is written from now on; returns the new default spec's id.
