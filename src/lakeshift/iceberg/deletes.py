@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,10 +61,48 @@ def target_paths(deletes: pa.Table) -> pa.ChunkedArray:
 
 @dataclass(frozen=True)
 class AppliedDeletes:
-    """The delete files that apply to each row of one spec's table of data files."""
+    """The delete files that apply to each row of one spec's table of data files.
 
-    counts: pa.Array
-    ranges: tuple[_Ranges, ...]
+    ``file_scoped`` are those that refer to one data file, ``shared`` those that may apply to many.
+    """
+
+    file_scoped: tuple[_Ranges, ...]
+    shared: tuple[_Ranges, ...]
+
+    @property
+    def counts(self) -> pa.Array:
+        """How many delete files apply to each data file."""
+        return reduce(pc.add, (ranges.counts for ranges in self._ranges))
+
+    @property
+    def distinct(self) -> int:
+        """How many delete files apply to any of the data files."""
+        return sum(ranges.distinct for ranges in self._ranges)
+
+    def known_deleted_rows(self, deletes: Mapping[int, pa.Table]) -> pa.Array:
+        """How many rows of each data file are deleted for sure: what file-scoped deletes count.
+
+        ``deletes`` are the tables that were matched, with the column record_count.
+        """
+        counts = {spec_id: table.column("record_count") for spec_id, table in deletes.items()}
+        return reduce(pc.add, (ranges.weigh(counts) for ranges in self.file_scoped))
+
+    def take(self, rows: pa.Array) -> AppliedDeletes:
+        """The same for some of the data files, by their rows."""
+        return AppliedDeletes(
+            tuple(ranges.take(rows) for ranges in self.file_scoped), tuple(ranges.take(rows) for ranges in self.shared)
+        )
+
+    def slice(self, offset: int, length: int) -> AppliedDeletes:
+        """The same for a stretch of the data files, without copying."""
+        return AppliedDeletes(
+            tuple(ranges.slice(offset, length) for ranges in self.file_scoped),
+            tuple(ranges.slice(offset, length) for ranges in self.shared),
+        )
+
+    @property
+    def _ranges(self) -> tuple[_Ranges, ...]:
+        return self.file_scoped + self.shared
 
     def pairs(self) -> pa.Table:
         """A row for each data file and each delete file that applies to it.
@@ -71,7 +110,7 @@ class AppliedDeletes:
         ``data_row`` is the data file's row in the table that was matched, ``delete_row`` the delete file's row
         in the table of the delete files of spec ``delete_spec_id``.
         """
-        return pa.concat_tables([_PAIRS.empty_table(), *(ranges.expand() for ranges in self.ranges)])
+        return pa.concat_tables([_PAIRS.empty_table(), *(ranges.expand() for ranges in self._ranges)])
 
 
 class DeleteIndex:
@@ -104,16 +143,12 @@ class DeleteIndex:
         later = pc.add(own, 1)
         vectors = self._vectors.ranges(data, own)
         has_vector = pc.greater(vectors.counts, 0)
-        found = [vectors, self._named.ranges(data, own).unless(has_vector)]
+        shared = [self._everywhere.ranges(data, later)]
         if spec_id in self._positions:
-            found.append(self._positions[spec_id].ranges(data, own).unless(has_vector))
+            shared.append(self._positions[spec_id].ranges(data, own).unless(has_vector))
         if spec_id in self._equalities:
-            found.append(self._equalities[spec_id].ranges(data, later))
-        found.append(self._everywhere.ranges(data, later))
-        counts = found[0].counts
-        for ranges in found[1:]:
-            counts = pc.add(counts, ranges.counts)
-        return AppliedDeletes(counts, tuple(found))
+            shared.append(self._equalities[spec_id].ranges(data, later))
+        return AppliedDeletes((vectors, self._named.ranges(data, own).unless(has_vector)), tuple(shared))
 
 
 def match_deletes(ledger: Ledger) -> dict[int, AppliedDeletes]:
@@ -248,6 +283,39 @@ class _Ranges:
     @property
     def counts(self) -> pa.Array:
         return pc.subtract(self.ends, self.starts)
+
+    @property
+    def distinct(self) -> int:
+        """How many delete files lie in any of the stretches."""
+        used = pc.greater(self.counts, 0)
+        if not pc.any(used, min_count=0).as_py():
+            return 0
+        stretches = pa.table({"start": self.starts.filter(used), "end": self.ends.filter(used)}).sort_by("start")
+        starts = stretches.column("start").combine_chunks()
+        reached = pc.cumulative_max(stretches.column("end").combine_chunks())
+        before = pa.concat_arrays([pa.array([0], pa.int64()), reached.slice(0, len(reached) - 1)])
+        new = pc.subtract(reached, pc.max_element_wise(starts, before))
+        return int(pc.sum(pc.max_element_wise(new, 0)).as_py())
+
+    def weigh(self, weights: Mapping[int, pa.ChunkedArray]) -> pa.Array:
+        """For each data file the sum of its delete files' weights, which stand in the order of their tables."""
+        if not self.references.num_rows:
+            return _zeros(len(self.starts))
+        own = self.references.column("delete_spec_id").combine_chunks()
+        rows = self.references.column("delete_row").combine_chunks()
+        ordered = _zeros(len(rows))
+        for spec_id, table in weights.items():
+            mine = pc.equal(own, spec_id)
+            values = table.take(rows.filter(mine)).combine_chunks().cast(pa.int64())
+            ordered = pc.replace_with_mask(ordered, mine, values)
+        sums = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(ordered)])
+        return pc.subtract(sums.take(self.ends), sums.take(self.starts))
+
+    def take(self, rows: pa.Array) -> _Ranges:
+        return _Ranges(self.starts.take(rows), self.ends.take(rows), self.references)
+
+    def slice(self, offset: int, length: int) -> _Ranges:
+        return _Ranges(self.starts.slice(offset, length), self.ends.slice(offset, length), self.references)
 
     def unless(self, excluded: pa.Array) -> _Ranges:
         return _Ranges(self.starts, pc.if_else(excluded, self.starts, self.ends), self.references)

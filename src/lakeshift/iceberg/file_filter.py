@@ -21,8 +21,8 @@ from pyiceberg.expressions import BooleanExpression, BoundPredicate, BoundRefere
 from pyiceberg.expressions.literals import Literal
 from pyiceberg.expressions.visitors import (
     BoundBooleanExpressionVisitor,
+    InclusiveProjection,
     bind,
-    inclusive_projection,
     rewrite_not,
     visit,
 )
@@ -113,11 +113,39 @@ def files_that_can_match(
     not have is a ValueError, as PyIceberg raises it.
     """
     schema = schema or metadata.schema()
-    by_partition = _partition_matches(where, spec_of(metadata, spec_id), files, metadata, schema, case_sensitive)
-    by_metrics = metrics_can_match(where, files, schema, case_sensitive=case_sensitive)
+    bound = bind(schema, rewrite_not(where), case_sensitive)
+    spec = spec_of(metadata, spec_id)
+    by_partition = partitions_that_match(
+        project_onto_partitions(bound, spec, metadata), spec, files.column("partition")
+    )
+    return pc.and_(by_partition, metrics_that_match(bound, files))
+
+
+def project_onto_partitions(
+    bound: BooleanExpression, spec: PartitionSpec, metadata: TableMetadata
+) -> BooleanExpression:
+    """What a filter says of a spec's partitions, bound to the spec's fields.
+
+    The filter has no NOT and is bound to a schema of the table.
+    """
+    projected = visit(bound, InclusiveProjection(metadata.schema(), spec, case_sensitive=True))
+    # Projections name partition fields exactly as the spec does, whatever the case of the filter's columns.
+    return bind(Schema(*_typed_fields(spec, metadata)), projected, case_sensitive=True)
+
+
+def partitions_that_match(
+    projected: BooleanExpression, spec: PartitionSpec, partitions: pa.ChunkedArray | pa.StructArray
+) -> pa.Array:
+    """For each of these partitions of one spec, whether a filter that was projected onto them can match there."""
+    columns = {field.field_id: pc.struct_field(partitions, [index]) for index, field in enumerate(spec.fields)}
+    return visit(projected, _PartitionMatcher(columns, len(partitions)))
+
+
+def metrics_that_match(bound: BooleanExpression, files: pa.Table) -> pa.Array:
+    """For each of these files, whether by its row count and column metrics alone a bound filter can match there."""
     # Imported Avro files may carry a count of -1: only a count of nothing means that there is nothing.
     not_empty = pc.not_equal(_flat(files.column("record_count")), 0)
-    return pc.and_(not_empty, pc.and_(by_partition, by_metrics))
+    return pc.and_(not_empty, visit(bound, _MetricsMatcher(files)))
 
 
 def metrics_can_match(
@@ -127,26 +155,14 @@ def metrics_can_match(
     return visit(bind(schema, rewrite_not(where), case_sensitive), _MetricsMatcher(metrics))
 
 
-def _partition_matches(
-    where: BooleanExpression,
-    spec: PartitionSpec,
-    files: pa.Table,
-    metadata: TableMetadata,
-    schema: Schema,
-    case_sensitive: bool,
-) -> pa.Array:
-    projected = inclusive_projection(schema, spec, case_sensitive)(where)
+def _typed_fields(spec: PartitionSpec, metadata: TableMetadata) -> list[NestedField]:
     schemas = schemas_newest_first(metadata)
-    fields, columns = [], {}
-    for index, field in enumerate(spec.fields):
-        kind = partition_field_type(field, schemas)
-        if kind is None or not isinstance(kind, PrimitiveType):
-            continue
-        fields.append(NestedField(field.field_id, field.name, kind, required=False))
-        columns[field.field_id] = pc.struct_field(files.column("partition"), [index])
-    # Projections name partition fields exactly as the spec does, whatever the case of the filter's columns.
-    bound = bind(Schema(*fields), projected, case_sensitive=True)
-    return visit(bound, _PartitionMatcher(columns, files.num_rows))
+    kinds = ((field, partition_field_type(field, schemas)) for field in spec.fields)
+    return [
+        NestedField(field.field_id, field.name, kind, required=False)
+        for field, kind in kinds
+        if isinstance(kind, PrimitiveType)
+    ]
 
 
 class _Matcher(BoundBooleanExpressionVisitor[pa.Array]):

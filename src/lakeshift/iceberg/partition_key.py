@@ -45,6 +45,11 @@ class PartitionKey:
             raise ValueError(f"Spec {spec.spec_id} has {len(spec.fields)} fields, but the partition has {values!r}.")
         return cls(spec.spec_id, values)
 
+    def sort_key(self) -> tuple[Any, ...]:
+        """Orders keys by spec, then by value field by field; NaN comes after the numbers, and null last."""
+        values = () if self.partition is None else tuple(map(_sortable_value, self.partition))
+        return self.spec_id, values
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PartitionKey) and self._comparable() == other._comparable()
 
@@ -60,6 +65,12 @@ def _comparable_value(value: Any) -> Any:
     if not isinstance(value, float):
         return value
     return struct.pack("<d", math.nan if math.isnan(value) else value)
+
+
+def _sortable_value(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return (2,)
+    return (1,) if isinstance(value, float) and math.isnan(value) else (0, value)
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,11 @@ class PartitionNumbers:
             levels.append((values, together))
             numbers = _flat(pc.index_in(mixed, value_set=together)).cast(pa.int64())
         return cls(tuple(levels)), numbers
+
+    @property
+    def count(self) -> int:
+        """How many distinct partitions there are."""
+        return len(self.levels[-1][1]) if self.levels else 1
 
     def look_up(self, partitions: pa.ChunkedArray) -> pa.Array:
         """The number of each partition, null for one that was not numbered."""

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
@@ -133,6 +134,21 @@ def partition_array(partitions: Sequence[Record], spec: PartitionSpec, metadata:
         columns.append(pa.array(values, stored).cast(wanted))
         fields.append(pa.field(field.name, wanted))
     return pa.StructArray.from_arrays(columns, fields=fields)
+
+
+def partition_values(partitions: pa.StructArray, spec: PartitionSpec, metadata: TableMetadata) -> list[tuple[Any, ...]]:
+    """A ledger column of partitions as PyIceberg keeps them in data files: days as ints, and the like."""
+    schemas = schemas_newest_first(metadata)
+    columns = []
+    for position, field in enumerate(spec.fields):
+        column = pc.struct_field(partitions, [position])
+        if pa.types.is_temporal(column.type):
+            column = column.cast(pa.int32() if column.type == pa.date32() else pa.int64())
+        values = column.to_pylist()
+        if isinstance(partition_field_type(field, schemas), UUIDType):
+            values = [None if value is None else UUID(bytes=value) for value in values]
+        columns.append(values)
+    return list(zip(*columns, strict=True))
 
 
 def _plain(value: Any) -> Any:

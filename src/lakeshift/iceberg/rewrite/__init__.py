@@ -1,0 +1,1 @@
+"""Compaction: which files are worth rewriting, and rewriting them, whatever specs they were written with."""
