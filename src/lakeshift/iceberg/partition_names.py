@@ -49,8 +49,10 @@ class PartitionNames:
             if value is None:
                 return "null"
             try:
-                return str(value) if source is None else str(field.transform.to_human_string(source, value))
+                text = "null" if source is None else str(field.transform.to_human_string(source, value))
             except (ArithmeticError, ValueError):  # moments that Python's calendar does not have
                 return str(value)
+            # Transforms say null of what they do not understand, too.
+            return str(value) if text == "null" else text
 
         return write

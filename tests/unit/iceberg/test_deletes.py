@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -46,6 +47,11 @@ def applied(table: HandmadeTable) -> set[tuple[str, str]]:
         assert sorted(matched.counts.to_pylist()) == sorted(
             sum(pair["data_row"] == row for pair in pairs) for row in range(len(paths))
         )
+        assert matched.distinct == len({(pair["delete_spec_id"], pair["delete_row"]) for pair in pairs})
+        half = len(paths) // 2
+        assert matched.slice(half, len(paths) - half).counts == matched.counts[half:]
+        backwards = pa.array(range(len(paths) - 1, -1, -1), pa.int64())
+        assert matched.take(backwards).counts == matched.counts.take(backwards)
         for pair in pairs:
             deletes = ledger.deletes[pair["delete_spec_id"]].column("file_path")
             found.add((paths[pair["data_row"]].as_py(), deletes[pair["delete_row"]].as_py()))

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lakeshift.errors import ConfigError
-from lakeshift.iceberg.commit.properties import whole_number
+from lakeshift.iceberg.table_properties import whole_number
 
 TARGET_FILE_SIZE_PROPERTY = "write.target-file-size-bytes"
 DEFAULT_TARGET_FILE_SIZE = 512 * 1024 * 1024

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import ManifestContent, ManifestFile
 from pyiceberg.partitioning import PartitionSpec
@@ -37,6 +37,7 @@ from lakeshift.iceberg.rewrite.plan import (
     SpecMove,
 )
 from lakeshift.iceberg.rewrite.spec_files import FilteredFiles, filter_files, select_candidates
+from lakeshift.iceberg.rewrite.where import file_filter
 from lakeshift.iceberg.specs import spec_of, writable_spec
 
 FILE_COLUMNS = (
@@ -64,7 +65,8 @@ STRICTNESS = ("fail-open", "fail-closed")
 class RewriteDataFilesPlanner:
     """Plans the compaction of one snapshot of a table, whatever specs its files were written with.
 
-    ``where`` selects files: every file that may hold a matching row. With ``target_spec_id`` all files of other
+    ``where`` selects files, in Spark SQL or as an expression of PyIceberg's: every file that may hold a matching row.
+    With ``target_spec_id`` all files of other
     specs are to be moved to that spec; without it every file keeps its own. ``strictness`` says what happens where
     the filter cannot be decided: "fail-open" includes such partitions, "fail-closed" raises.
     """
@@ -74,11 +76,12 @@ class RewriteDataFilesPlanner:
         metadata: TableMetadata,
         io: FileIO,
         *,
-        where: BooleanExpression | None = None,
+        where: str | BooleanExpression | None = None,
         options: RewriteOptions | None = None,
         target_spec_id: int | None = None,
         strictness: str = "fail-open",
         case_sensitive: bool = False,
+        session_time_zone: str | None = None,
         snapshot_id: int | None = None,
     ) -> None:
         if strictness not in STRICTNESS:
@@ -90,8 +93,9 @@ class RewriteDataFilesPlanner:
         self._target = None if target_spec_id is None else writable_spec(metadata, target_spec_id)
         self._strict = strictness == "fail-closed"
         self._snapshot_id = snapshot_id
-        self._expression = None if isinstance(where, AlwaysTrue) else where
-        self._case_sensitive = case_sensitive
+        self._expression, self._case_sensitive = file_filter(
+            where, metadata.schema(), case_sensitive=case_sensitive, session_time_zone=session_time_zone
+        )
 
     def plan(self) -> RewriteDataFilesPlan:
         """The plan alone."""
