@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -98,6 +99,17 @@ class Lake:
                 check_session(active, self._formats)
             return active
         return build_session(self._formats or self.stack.available_formats(), stack=self.stack)
+
+    @property
+    def running_spark(self) -> SparkSession | None:
+        """The session if there is one already: what needs no Spark still follows its SQL settings."""
+        if self._spark is not None or "spark" in self.__dict__:
+            return self.spark
+        if "pyspark" not in sys.modules:
+            return None
+        from pyspark.sql import SparkSession
+
+        return SparkSession.getActiveSession()
 
     def iceberg_tables(self) -> list[str]:
         """The names of all Iceberg tables, sorted."""

@@ -6,8 +6,7 @@ NaN. So manifests are judged as files are, with the same care about NaN. No mani
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,31 +14,20 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.manifest import ManifestFile
 from pyiceberg.partitioning import PartitionSpec
 
-from lakeshift.iceberg.file_filter import metrics_that_match
+from lakeshift.iceberg.file_filter import METRIC_COLUMNS, metrics_that_match
 
-_COUNTS, _BOUNDS = pa.map_(pa.int32(), pa.int64()), pa.map_(pa.int32(), pa.binary())
-_METRICS: Mapping[str, pa.DataType] = MappingProxyType(
-    {
-        "value_counts": _COUNTS,
-        "null_value_counts": _COUNTS,
-        "nan_value_counts": _COUNTS,
-        "lower_bounds": _BOUNDS,
-        "upper_bounds": _BOUNDS,
-    }
-)
+_METRICS = tuple(name for name in METRIC_COLUMNS.names if name != "record_count")
 
 
 def manifests_that_match(
     projected: BooleanExpression, spec: PartitionSpec, manifests: Sequence[ManifestFile]
 ) -> list[bool]:
     """For each of these manifests of one spec, whether a filter that was projected onto partitions can match there."""
-    rows = [_as_metrics(spec, manifest) for manifest in manifests]
-    table = pa.table(
-        {name: pa.array([list(row[name].items()) for row in rows], kind) for name, kind in _METRICS.items()}
-    )
-    found: list[bool] = metrics_that_match(
-        projected, table.append_column("record_count", pa.repeat(pa.scalar(1, pa.int64()), len(rows)))
-    ).to_pylist()
+    rows = [
+        {name: list(entries.items()) for name, entries in _as_metrics(spec, manifest).items()} for manifest in manifests
+    ]
+    table = pa.Table.from_pylist([{"record_count": 1, **row} for row in rows], schema=METRIC_COLUMNS)
+    found: list[bool] = metrics_that_match(projected, table).to_pylist()
     return found
 
 

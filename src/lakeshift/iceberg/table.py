@@ -15,9 +15,11 @@ from lakeshift.errors import CommitConflictError, ConfigError
 from lakeshift.iceberg.partitioning import describe_field, describe_spec, parse_partition_expression, resolve_source
 
 if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
     from pyspark.sql import Column, DataFrame
 
     from lakeshift.iceberg.commit.result import CommitResult
+    from lakeshift.iceberg.rewrite.plan import RewriteDataFilesPlanningResult
     from lakeshift.iceberg.write import OnBadRows
     from lakeshift.lake import Lake
     from lakeshift.spark.progress import Progress
@@ -133,6 +135,48 @@ class IcebergTable:
         )
         return write.append(self.refresh().table, request)
 
+    def plan_rewrite(
+        self,
+        where: str | BooleanExpression | None = None,
+        target_spec_id: int | None = None,
+        strictness: str = "fail-open",
+        *,
+        branch: str | None = None,
+        case_sensitive: bool | None = None,
+        session_time_zone: str | None = None,
+        **options: Any,
+    ) -> RewriteDataFilesPlanningResult:
+        """What `rewrite_data_files` would do, planned from metadata alone: no Spark is started, nothing is written.
+
+        ``where`` chooses the files that may hold matching rows, in Spark SQL or as a PyIceberg expression. Files keep
+        their spec unless ``target_spec_id`` names the one to move all others to. Partitions for which the filter
+        cannot be decided are included and counted, or with ``strictness="fail-closed"`` an error. ``options`` are
+        those of Iceberg's ``rewrite_data_files``, with underscores. How names and times in ``where`` are read comes
+        from the Spark session if there is one.
+        """
+        from lakeshift.iceberg.rewrite.options import RewriteOptions
+        from lakeshift.iceberg.rewrite.planner import RewriteDataFilesPlanner
+
+        chosen = RewriteOptions.of(options)
+        self._table.refresh()
+        spark = self._lake.running_spark
+        if spark is not None:
+            if case_sensitive is None:
+                case_sensitive = spark.conf.get("spark.sql.caseSensitive", "false") == "true"
+            session_time_zone = session_time_zone or spark.conf.get("spark.sql.session.timeZone", None)
+        planner = RewriteDataFilesPlanner(
+            self._table.metadata,
+            self._table.io,
+            where=where,
+            options=chosen,
+            target_spec_id=target_spec_id,
+            strictness=strictness,
+            case_sensitive=bool(case_sensitive),
+            session_time_zone=session_time_zone,
+            snapshot_id=None if branch is None else self._head(branch),
+        )
+        return planner.plan_with_stats()
+
     def layout(self) -> list[SpecLayout]:
         """What lies under each spec, in spec id order, from the manifest list alone."""
         metadata = self._table.metadata
@@ -154,6 +198,13 @@ class IcebergTable:
                 )
             )
         return found
+
+    def _head(self, branch: str) -> int:
+        snapshot = self._table.metadata.snapshot_by_name(branch)
+        if snapshot is None:
+            there = ", ".join(sorted(self._table.metadata.refs)) or "none, for it has no snapshot yet"
+            raise ConfigError(f"{self.name} has no branch {branch!r}; it has {there}.")
+        return snapshot.snapshot_id
 
     def _field_name(self, text: str) -> str:
         """The name of a field of the default spec, from its name or from the expression it stands for."""

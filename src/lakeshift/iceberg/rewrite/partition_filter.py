@@ -61,7 +61,7 @@ class PartitionFilterEvaluator:
 
     @classmethod
     def from_bound(
-        cls, bound: BooleanExpression, metadata: TableMetadata, spec: PartitionSpec, *, case_sensitive: bool = False
+        cls, bound: BooleanExpression, metadata: TableMetadata, spec: PartitionSpec
     ) -> PartitionFilterEvaluator:
         """From a filter that `bind_filter` has bound; an unevaluable spec is a FilterNotEvaluableError."""
         columns = extract_field_ids(bound)
@@ -71,7 +71,7 @@ class PartitionFilterEvaluator:
             if problem:
                 raise FilterNotEvaluableError(f"Partition field {field.name!r} of spec {spec.spec_id} {problem}.")
         try:
-            projected = project_onto_partitions(bound, spec, metadata, case_sensitive=case_sensitive)
+            projected = project_onto_partitions(bound, spec, metadata)
         except _EVALUATION_ERRORS as error:
             raise FilterNotEvaluableError(
                 f"The filter cannot be projected onto the partitions of spec {spec.spec_id}: {error}."
@@ -84,7 +84,7 @@ class PartitionFilterEvaluator:
     ) -> PartitionFilterEvaluator:
         """From a filter as it was written: binds it, then does what `from_bound` does."""
         bound = bind_filter(where, metadata, case_sensitive=case_sensitive)
-        return cls.from_bound(bound, metadata, spec, case_sensitive=case_sensitive)
+        return cls.from_bound(bound, metadata, spec)
 
     def matches(self, partition: Sequence[Any]) -> bool:
         """Whether the filter can match in one partition, given as PyIceberg keeps it in a data file."""
@@ -128,9 +128,7 @@ class MultiSpecPartitionFilter:
         self._failed: set[PartitionKey] = set()
         for spec_id, spec in sorted(metadata.specs().items()):
             try:
-                self.evaluators[spec_id] = PartitionFilterEvaluator.from_bound(
-                    self.bound, metadata, spec, case_sensitive=case_sensitive
-                )
+                self.evaluators[spec_id] = PartitionFilterEvaluator.from_bound(self.bound, metadata, spec)
             except FilterNotEvaluableError as error:
                 self.evaluators[spec_id] = None
                 self.problems[spec_id] = str(error)
