@@ -7,11 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, IsNull, LessThan
+from pyiceberg.schema import Schema
 
-from lakeshift.errors import ConfigError, FilterNotEvaluableError, UnknownSpecError
+from lakeshift.errors import ConfigError, FilterNotEvaluableError, SpecNotWritableError, UnknownSpecError
 from lakeshift.iceberg.rewrite.diagnostics import FilterStats, SpecStatus
 from lakeshift.iceberg.rewrite.planner import RewriteDataFilesPlanner
 from tests.handmade import HandmadeTable
+from tests.tables import EVENTS
 from tests.unit.iceberg.rewrite.tables import (
     BY_DAY,
     BY_REGION,
@@ -208,3 +210,19 @@ def test_a_group_has_its_files_as_ledger_rows(evolved: HandmadeTable) -> None:
     assert part.files.column("partition").to_pylist() == [{"region": "eu"}] * 6
     assert set(part.files.column_names) >= {"file_path", "manifest_path", "file_format"}
     assert group.to_dict(with_files=True)["files"] == paths(group)
+
+
+def test_a_spec_whose_source_column_was_dropped_is_planned_by_its_stored_values(tmp_path: Path) -> None:
+    """Its files keep their partition; a filter cannot name the column, and one on others does not constrain it."""
+    table = evolved_table(tmp_path, BY_REGION, BY_DAY)
+    table.commit(*files(table, 5, 0, "eu"), *files(table, 5, 0, "us"), *files(table, 5, 1, day(1)))
+    table.add_schema(Schema(*(field for field in EVENTS.fields if field.name != "region"), schema_id=1))
+    result = planning(table, EqualTo("amount", 3))
+    assert by_partition(result) == {((0,), "region=eu"): 5, ((0,), "region=us"): 5, ((1,), "ts_day=2026-01-01"): 5}
+    assert {spec.status for spec in result.specs} == {SpecStatus.NOT_CONSTRAINED}
+    assert result.filter_stats == FilterStats()
+    with pytest.raises(ConfigError, match="region"):
+        planning(table, EqualTo("region", "eu"))
+    assert planning(table, target_spec_id=1).plan.moves[0].files == 10
+    with pytest.raises(SpecNotWritableError, match="dropped"):
+        planning(table, target_spec_id=0)
