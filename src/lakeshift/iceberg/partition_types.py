@@ -148,7 +148,7 @@ def partition_values(partitions: pa.StructArray, spec: PartitionSpec, metadata: 
         if isinstance(partition_field_type(field, schemas), UUIDType):
             values = [None if value is None else UUID(bytes=value) for value in values]
         columns.append(values)
-    return list(zip(*columns, strict=True))
+    return list(zip(*columns, strict=True)) if columns else [()] * len(partitions)
 
 
 def _plain(value: Any) -> Any:

@@ -177,6 +177,33 @@ class IcebergTable:
         )
         return planner.plan_with_stats()
 
+    def overwrite(
+        self,
+        df: DataFrame,
+        *,
+        dynamic: bool = False,
+        spec_id: int | None = None,
+        on_bad_rows: OnBadRows = "fail",
+        quarantine: str | Path | None = None,
+        isolation: str = "serializable",
+        branch: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> CommitResult:
+        """Replace all rows by those of a Spark frame, or with ``dynamic`` the rows of the partitions it touches.
+
+        Partitions are those of the spec that is written; rows of theirs that lie in files of other specs
+        are replaced too. ``isolation="snapshot"`` keeps rows that others add meanwhile.
+        """
+        from lakeshift.iceberg import overwrite, write
+
+        request = write.WriteRequest(
+            df, spec_id, on_bad_rows, quarantine, branch, dict(snapshot_properties or {}), progress
+        )
+        return overwrite.overwrite(
+            self.refresh().table, request, dynamic=dynamic, isolation=overwrite.isolation_level(isolation)
+        )
+
     def layout(self) -> list[SpecLayout]:
         """What lies under each spec, in spec id order, from the manifest list alone."""
         metadata = self._table.metadata

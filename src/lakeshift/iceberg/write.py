@@ -7,7 +7,8 @@ executors to storage; the driver sees only what the files are.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +24,7 @@ from lakeshift.errors import CommitStateUnknownError, ConfigError
 from lakeshift.iceberg.bad_rows import BadRowReport, Quarantine
 from lakeshift.iceberg.commit.change_set import ChangeSet, append_change
 from lakeshift.iceberg.commit.cleanup import remove_files
-from lakeshift.iceberg.commit.commit import Validation, commit
+from lakeshift.iceberg.commit.commit import DanglingDeletes, Validation, commit
 from lakeshift.iceberg.commit.result import CommitResult
 from lakeshift.iceberg.commit.target import check_target
 from lakeshift.iceberg.distribution import LaidOut, default_sort_order, lay_out
@@ -89,27 +90,22 @@ class Written:
 
 def append(table: Table, request: WriteRequest) -> CommitResult:
     """Add the frame's rows to a table."""
-    return write_and_commit(table, request, lambda files: append_change(table.metadata, files))
+    written = write_files(table, request)
+    with removed_on_failure(table.io, written):
+        change = append_change(table.metadata, written.files)
+    return commit_written(table, request, written, change)
 
 
-def write_and_commit(
+def commit_written(
     table: Table,
     request: WriteRequest,
-    change_of: Callable[[tuple[DataFile, ...]], ChangeSet],
+    written: Written,
+    change: ChangeSet,
     *,
-    validations_of: Callable[[ChangeSet], list[Validation]] = lambda _: [],
+    validations: Sequence[Validation] = (),
+    dangling_deletes: DanglingDeletes | None = None,
 ) -> CommitResult:
-    """Write the frame's rows, then commit the change that the caller makes of their files.
-
-    ``table`` must be fresh; what it shows is what the change starts from.
-    """
-    written = write_files(table, request)
-    try:
-        change = change_of(written.files)
-        validations = validations_of(change)
-    except BaseException:
-        written.remove(table.io)
-        raise
+    """Commit a change that was made of written files; rows in quarantine share the fate of the others."""
     try:
         result = commit(
             table,
@@ -117,6 +113,7 @@ def write_and_commit(
             branch=request.branch,
             snapshot_properties={**request.snapshot_properties, OPERATION_ID: written.operation_id},
             validations=validations,
+            dangling_deletes=dangling_deletes,
         )
     except CommitStateUnknownError:
         raise  # the rows may be in the table after all, and then those in quarantine belong to them
@@ -124,6 +121,16 @@ def write_and_commit(
         remove_files(table.io, written.quarantine_files)
         raise
     return dataclasses.replace(result, rows_quarantined=written.bad_rows.rows)
+
+
+@contextmanager
+def removed_on_failure(io: FileIO, written: Written) -> Iterator[None]:
+    """Remove what was written if something goes wrong before a commit takes it over."""
+    try:
+        yield
+    except BaseException:
+        written.remove(io)
+        raise
 
 
 def write_files(table: Table, request: WriteRequest) -> Written:

@@ -69,6 +69,7 @@ class PartitionedWriter:
         io: FileIO,
         attempt: Attempt,
         *,
+        first_file: int = 0,
         waiting_bytes: int = WAITING_BYTES,
     ) -> None:
         self._layout = layout
@@ -77,6 +78,8 @@ class PartitionedWriter:
         self._locate = locate
         self._io = io
         self._attempt = attempt
+        # An attempt may have several writers, whose files must not have the same names.
+        self._first_file = first_file
         self._limit = waiting_bytes
         self._partitions: dict[PartitionKey, _Waiting] = {}
         self._in_memory = 0
@@ -175,7 +178,8 @@ class PartitionedWriter:
                     waiting.pieces = []
 
     def _open(self, partition: Partition) -> OpenFile:
-        location = self._locate(partition, f"{self._attempt.file_stem}-{len(self._locations):05d}.parquet")
+        number = self._first_file + len(self._locations)
+        location = self._locate(partition, f"{self._attempt.file_stem}-{number:05d}.parquet")
         self._locations.append(location)
         return OpenFile(self._layout, self._io, location)
 
