@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakeshift.cli.options import output_options, settings
+from lakeshift.cli.inputs import format_option, quiet_session, read_input
+from lakeshift.cli.options import output_options
 from lakeshift.cli.output import emit, say
-from lakeshift.cli.quiet import quiet_jvm
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from lakeshift.delta.policy import WritePlan
-
-FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".orc": "orc"}
 
 
 @click.group()
@@ -27,12 +24,7 @@ def delta() -> None:
 
 
 def _input_options(command: Any) -> Any:
-    command = click.option(
-        "--format",
-        "input_format",
-        type=click.Choice([*sorted(set(FORMATS.values())), "delta"]),
-        help="The input's format. Default: by the file's extension, else parquet.",
-    )(command)
+    command = format_option("delta")(command)
     command = click.argument("batch", metavar="INPUT")(command)
     return click.argument("target", metavar="TABLE")(command)
 
@@ -45,7 +37,7 @@ def diff(target: str, batch: str, input_format: str | None) -> None:
     from lakeshift.delta.sink import DeltaSink
 
     with _session() as spark, DeltaSink(spark, target, create=False) as sink:
-        found = sink.explain(_read(spark, batch, input_format)).diff
+        found = sink.explain(read_input(spark, [batch], input_format)).diff
     emit(found.to_dict(), lambda: say("\n".join([type(found).__name__, *found.lines()])))
 
 
@@ -84,7 +76,7 @@ def write(
         "txn_app_id": txn_app_id,
     }
     with _session() as spark, DeltaSink(spark, target, dict.fromkeys(evolve, "evolve"), **options) as sink:
-        frame = _read(spark, batch, input_format)
+        frame = read_input(spark, [batch], input_format)
         plan = sink.explain(frame)
         if dry_run:
             emit({"dry_run": True, "plan": plan.to_dict()}, lambda: _show(plan))
@@ -111,18 +103,5 @@ def _tell(target: str, plan: WritePlan, result: dict[str, object]) -> None:
 def _session() -> Iterator[SparkSession]:
     from lakeshift.lake import connect
 
-    lake = connect(formats=("delta",))
-    if settings.debug:
-        yield lake.spark
-        return
-    with quiet_jvm():
-        lake.spark.sparkContext.setLogLevel("ERROR")
-    yield lake.spark
-
-
-def _read(spark: SparkSession, batch: str, input_format: str | None) -> DataFrame:
-    chosen = input_format or FORMATS.get(PurePath(batch).suffix.lower(), "parquet")
-    reader = spark.read.format(chosen)
-    if chosen == "csv":
-        reader = reader.option("header", "true").option("inferSchema", "true")
-    return reader.load(batch)
+    with quiet_session(connect(formats=("delta",))) as spark:
+        yield spark

@@ -1,4 +1,4 @@
-"""``lakeshift table``: what only looks at metadata or changes it. None of these commands starts a JVM."""
+"""``lakeshift table``: looking at tables and changing them. What needs metadata alone starts no JVM."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lakeshift.cli.inputs import format_option, progress_bar, quiet_session, read_input
 from lakeshift.cli.options import lake_options, open_lake
 from lakeshift.cli.output import emit, say, show_table
 
 if TYPE_CHECKING:
+    from lakeshift.iceberg.commit.result import CommitResult
     from lakeshift.iceberg.table import IcebergTable
+    from lakeshift.iceberg.write import OnBadRows
 
 
 @click.group()
 def table() -> None:
-    """List, show, create and evolve Iceberg tables."""
+    """List, show, create, evolve and write Iceberg tables."""
 
 
 @table.command("list")
@@ -81,6 +84,63 @@ def evolve(
         describe(found),
         lambda: say(f"{name} is now written under spec {spec_id}: {', '.join(fields) or 'unpartitioned'}"),
     )
+
+
+@table.command()
+@click.argument("name")
+@click.argument("inputs", nargs=-1, required=True, metavar="FILE...")
+@format_option()
+@click.option("--schema", help="Columns of CSV or JSON files as in CREATE TABLE; inferred without it.")
+@click.option("--spec-id", type=int, metavar="ID", help="The partition spec to write, the default one without it.")
+@click.option(
+    "--on-bad-rows",
+    type=click.Choice(["fail", "quarantine"]),
+    default="fail",
+    show_default=True,
+    help="What happens to rows that the table cannot hold.",
+)
+@click.option("--quarantine", metavar="PATH", help="Where bad rows go, as Parquet files.")
+@click.option("--branch", help="The branch to write to, main by default.")
+@lake_options
+def append(
+    name: str,
+    inputs: tuple[str, ...],
+    input_format: str | None,
+    schema: str | None,
+    spec_id: int | None,
+    on_bad_rows: OnBadRows,
+    quarantine: str | None,
+    branch: str | None,
+    catalog: str,
+    warehouse: str,
+    properties: tuple[str, ...],
+) -> None:
+    """Append Parquet, JSON or CSV files to a table."""
+    lake = open_lake(catalog, warehouse, properties)
+    found = lake.iceberg(name)
+    with quiet_session(lake) as spark, progress_bar(f"Writing {name}") as progress:
+        result = found.append(
+            read_input(spark, inputs, input_format, schema),
+            spec_id,
+            on_bad_rows,
+            quarantine,
+            branch=branch,
+            progress=progress,
+        )
+    emit(result.to_dict(), lambda: _tell_append(name, result, quarantine))
+
+
+def _tell_append(name: str, result: CommitResult, quarantine: str | None) -> None:
+    if result.snapshot_id is None:
+        say(f"There was nothing to append to {name}.")
+    else:
+        specs = ", ".join(str(spec_id) for spec_id in result.by_spec)
+        say(
+            f"Appended {result.rows_written} rows to {name} in {result.added_data_files} files under spec {specs}, "
+            f"as snapshot {result.snapshot_id}."
+        )
+    if result.rows_quarantined:
+        say(f"{result.rows_quarantined} rows could not be written; they are in {quarantine}.", style="yellow")
 
 
 def describe(found: IcebergTable) -> dict[str, Any]:
