@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pyiceberg.partitioning import PartitionSpec
+
 
 class PeerTable:
     """A table as Iceberg's Java API has it."""
@@ -82,6 +84,30 @@ class PeerTable:
             planned[task.file().location()] = {delete.location() for delete in task.deletes()}
         tasks.close()
         return planned
+
+    def partition_paths(self, spec: PartitionSpec) -> list[str]:
+        """The path of each live row's partition under a spec, which need not be one of the table's."""
+        parsed = self.jvm.org.apache.iceberg.PartitionSpecParser.fromJson(self.java.schema(), spec.model_dump_json())
+        return [self._path(parsed, self._partition(parsed, record)) for record in self._records({}, None)]
+
+    def data_location(self, table_location: str, properties: Mapping[str, str], file_name: str) -> str:
+        """Where a table of this location and properties would put a data file."""
+        settings = self.jvm.java.util.HashMap()
+        for key, value in properties.items():
+            settings.put(key, value)
+        providers = self.jvm.org.apache.iceberg.LocationProviders.locationsFor(table_location, settings)
+        return str(providers.newDataLocation(file_name))
+
+    def projected_hours(self, micros: int) -> set[int]:
+        """The hour partitions in which Java looks for rows with this timestamp."""
+        iceberg = self.jvm.org.apache.iceberg
+        fields = self._gateway.new_array(getattr(iceberg.types, "Types$NestedField"), 1)
+        kind = getattr(iceberg.types, "Types$TimestampType").withoutZone()
+        fields[0] = getattr(iceberg.types, "Types$NestedField").optional(1, "ts", kind)
+        spec = iceberg.PartitionSpec.builderFor(iceberg.Schema(fields)).hour("ts").build()
+        projection = iceberg.expressions.Projections.inclusive(spec)
+        found = projection.project(iceberg.expressions.Expressions.equal("ts", micros))
+        return {literal.value() for literal in found.literals()}
 
     def _records(self, rows: Mapping[str, Any], columns: tuple[str, ...] | None) -> Iterator[Any]:
         reader = self.jvm.org.apache.iceberg.data.IcebergGenerics.read(self.java).where(self._filter(rows))
