@@ -2,18 +2,24 @@
 PYTHON ?= python3
 SPARK  ?= 3.5 4.1
 ONLY   ?=
+# How many runs of tests go on at once: one a Spark line, as each of them keeps about one core busy.
+JOBS   ?= 2
 
 export UV_PYTHON := $(PYTHON)
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export SPARK_LOCAL_IP := 127.0.0.1
 
+# A run whose output goes through a pipe must still fail when it fails.
+SHELL       := bash
+.SHELLFLAGS := -o pipefail -c
+
 UV      := .tools/bin/uv
 FIRST   := $(firstword $(SPARK))
 extra    = spark$(subst .,,$(1))
 bin      = .venv-$(1)/bin
 
-.PHONY: help demo test test-full lint types docs bench wheel clean
+.PHONY: help demo test test-full ready plain lint types docs bench wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -22,28 +28,41 @@ help:  ## Show this list
 demo: .venv-3.5/.synced  ## Run the demo on Spark 3.5
 	$(call bin,3.5)/lakeshift demo
 
-test: lint types $(SPARK:%=test-%) docs  ## Lint, types, docs and the default tests on both Spark lines (SPARK=3.5 for one)
+test: ready  ## Lint, types, docs and the default tests on both Spark lines (SPARK=3.5 for one)
+	@$(MAKE) --no-print-directory -j$(JOBS) $(PARTS)
 
-test-full: lint types $(SPARK:%=test-full-%) docs  ## The long forms of everything
+test-full: ready  ## The long forms of everything
+	@LAKESHIFT_FULL=1 $(MAKE) --no-print-directory -j$(JOBS) $(PARTS)
 
-# One process holds one Spark context, and the cluster's tests have their own: hence two runs.
+# The longest first, so that the cores stay busy to the end. One process holds one Spark context, and the cluster's
+# tests have their own: hence two runs a line. What needs no Spark runs once, not a line (see tests/conftest.py).
+PARTS    = $(SPARK:%=test-%) $(SPARK:%=cluster-%) plain types docs
+SIZE     = $(if $(LAKESHIFT_FULL),, and not full)
+REPEATED = $(if $(filter $(FIRST),$(1)),, and not once)
+PYTEST   = $(call bin,$(1))/python -m pytest $(if $(MAKE_TERMOUT),--color=yes)
+# Every line of output says which run it is of. What writes it outlives an interrupt, to tell how the tests took it.
+said_by  = 2>&1 | (trap '' INT; awk '{ print "[$(1)] " $$0; fflush() }')
+
+ready: $(SPARK:%=.venv-%/.synced) lint
+
 test-%: .venv-%/.synced
-	$(call bin,$*)/python -m pytest -m "not full" --ignore tests/cluster
-	$(call bin,$*)/python -m pytest -m "not full" tests/cluster
+	$(call PYTEST,$*) -m "not plain$(SIZE)$(call REPEATED,$*)" --ignore tests/cluster $(call said_by,$*)
 
-test-full-%: .venv-%/.synced
-	LAKESHIFT_FULL=1 $(call bin,$*)/python -m pytest --ignore tests/cluster
-	LAKESHIFT_FULL=1 $(call bin,$*)/python -m pytest tests/cluster
+cluster-%: .venv-%/.synced
+	$(call PYTEST,$*) -m "not plain$(SIZE)" tests/cluster $(call said_by,$* cluster)
+
+plain: .venv-$(FIRST)/.synced
+	$(call PYTEST,$(FIRST)) -m "plain$(SIZE)" --ignore tests/cluster $(call said_by,plain)
 
 lint: .venv-$(FIRST)/.synced
 	$(call bin,$(FIRST))/ruff check .
 	$(call bin,$(FIRST))/ruff format --check .
 
 types: $(SPARK:%=.venv-%/.synced)
-	$(foreach line,$(SPARK),$(call bin,$(line))/mypy --cache-dir .mypy_cache/$(line) &&) true
+	$(foreach line,$(SPARK),$(call bin,$(line))/mypy --cache-dir .mypy_cache/$(line) $(call said_by,types $(line)) &&) true
 
 docs: .venv-$(FIRST)/.synced  ## Build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(call bin,$(FIRST))/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(call bin,$(FIRST))/mkdocs build --strict --quiet $(call said_by,docs)
 
 bench: .venv-3.5/.synced  ## Measure beside the peers (ONLY=write for one)
 	$(call bin,3.5)/python -m benchmarks $(ONLY)

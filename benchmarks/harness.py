@@ -25,13 +25,12 @@ from typing import Any
 
 import psutil
 
+from benchmarks.iceberg_java import EXTENSION, SQLITE_JDBC, catalog_settings
 from lakeshift import __version__
 from lakeshift.spark.session import build_session
 from lakeshift.stack import find_java, installed_stack
 
 OURS = "lakeshift"
-SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.46.1.3"
-ICEBERG_EXTENSION = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Lab:
             stack=stack,
             master="local[2]",
             packages=[stack.iceberg_peer, SQLITE_JDBC],
-            extensions=[ICEBERG_EXTENSION],
+            extensions=[EXTENSION],
             conf={"spark.driver.memory": "6g", "spark.sql.warehouse.dir": str(self.folder / "spark-warehouse")},
         )
         session.sparkContext.setLogLevel("ERROR")
@@ -82,15 +81,7 @@ class Lab:
 
     def java_catalog(self, name: str, warehouse: Path) -> None:
         """Let Iceberg's Java runtime use the SQLite catalog of a warehouse folder, under this name."""
-        prefix = f"spark.sql.catalog.{name}"
-        for key, value in {
-            prefix: "org.apache.iceberg.spark.SparkCatalog",
-            f"{prefix}.type": "jdbc",
-            f"{prefix}.uri": f"jdbc:sqlite:file:{warehouse}/catalog.db",
-            f"{prefix}.jdbc.schema-version": "V1",
-            f"{prefix}.warehouse": f"file://{warehouse}",
-            f"{prefix}.cache-enabled": "false",
-        }.items():
+        for key, value in catalog_settings(name, warehouse).items():
             self.spark.conf.set(key, value)
 
 

@@ -1,4 +1,12 @@
-"""Fixtures that every room of the tests shares: one Spark session a process, and tables beside it."""
+"""Fixtures that every room of the tests shares: one Spark session a process, and tables beside it.
+
+Two marks say where a test runs, since `make test` runs the Spark lines side by side and everything that they would
+only repeat once:
+
+- ``plain``: touches no Spark, so that it runs once, in a process beside the lines. All of ``tests/unit`` is plain,
+  but for what is marked ``each_line``: tests that use pyspark's Python, or ask which line is installed.
+- ``once``: starts Spark, but shows the same on each line, so that it runs on the first one.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +18,28 @@ from typing import Any
 
 import pytest
 
+from benchmarks.iceberg_java import EXTENSION, SQLITE_JDBC, catalog_settings
 from lakeshift.stack import Stack, installed_stack
 
 FULL = bool(os.environ.get("LAKESHIFT_FULL"))
 
-SQLITE_JDBC = "org.xerial:sqlite-jdbc:3.46.1.3"
-ICEBERG_EXTENSION = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+UNITS = Path(__file__).parent / "unit"
+
+# For JVMs that live for minutes and see each query once: the second compiler's work would never pay, and with two
+# lines side by side there is no core for a garbage collector of many threads.
+# Spark reads these options from the environment, for this process and for those that tests start.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _numbers = itertools.count()
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(UNITS) and not item.get_closest_marker("each_line"):
+            item.add_marker("plain")
+        if item.get_closest_marker("plain") and "spark" in getattr(item, "fixturenames", ()):
+            raise pytest.UsageError(f"{item.nodeid} is plain and yet uses Spark: mark it each_line, or move it")
 
 
 @pytest.fixture(scope="session")
@@ -36,12 +58,14 @@ def spark(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[An
         stack=stack,
         master="local[2]",
         packages=[stack.iceberg_peer, SQLITE_JDBC],
-        extensions=[ICEBERG_EXTENSION],
+        extensions=[EXTENSION],
         conf={
             "spark.sql.warehouse.dir": str(home / "warehouse"),
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "2g",
             "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
+            # Delta rebuilds a table's state in 50 tasks by default; two are plenty for tables of a few files.
+            "spark.databricks.delta.snapshotPartitions": "2",
         },
     )
     session.sparkContext.setLogLevel("ERROR")
@@ -55,15 +79,7 @@ def java_catalog(spark: Any) -> Callable[[Path], str]:
 
     def register(warehouse: Path, name: str | None = None) -> str:
         name = name or f"lake{next(_numbers)}"
-        prefix = f"spark.sql.catalog.{name}"
-        for key, value in {
-            prefix: "org.apache.iceberg.spark.SparkCatalog",
-            f"{prefix}.type": "jdbc",
-            f"{prefix}.uri": f"jdbc:sqlite:file:{warehouse}/catalog.db",
-            f"{prefix}.jdbc.schema-version": "V1",
-            f"{prefix}.warehouse": f"file://{warehouse}",
-            f"{prefix}.cache-enabled": "false",
-        }.items():
+        for key, value in catalog_settings(name, warehouse).items():
             spark.conf.set(key, value)
         return name
 

@@ -83,4 +83,5 @@ def test_the_faster_of_two_attempts_is_reported_and_the_slower_ignored(spark: An
     )
     wrote = [record for report in reports for record in report.records]
     assert [Path(record.path).read_text() for record in wrote] == ["0", "1", "2", "3", "4", "5"]
-    assert len(orphans(tmp_path, wrote)) == 1
+    # The slow attempt at task 1 wrote as well. On a busy machine another task may have been tried twice, too.
+    assert "1" in {Path(path).read_text() for path in orphans(tmp_path, wrote)}

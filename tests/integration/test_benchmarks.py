@@ -12,6 +12,8 @@ from benchmarks.__main__ import names
 from benchmarks.harness import OURS, Lab, run_case
 from lakeshift.stack import Capability, Stack
 
+pytestmark = pytest.mark.once  # as `make bench` does
+
 
 @pytest.mark.parametrize("name", names())
 def test_sides_agree(name: str, stack: Stack, spark: Any, tmp_path: Path) -> None:

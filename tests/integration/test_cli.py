@@ -1,4 +1,4 @@
-"""The command line as people and programs call it: as a process."""
+"""The command line as people and programs call it, as a process: all of it that starts no JVM."""
 
 from __future__ import annotations
 
@@ -7,35 +7,28 @@ import os
 import pty
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakeshift.stack import Stack
+from tests.command import PROGRAM, run
 
-PROGRAM = str(Path(sys.executable).parent / "lakeshift")
-
-
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        timeout=300,
-        check=False,
-    )
+pytestmark = pytest.mark.plain
 
 
-@pytest.fixture
-def warehouse(tmp_path: Path) -> str:
-    folder = str(tmp_path / "lake")
-    made = run("table", "create", "db.t", "--schema", "id bigint, ts timestamp", "-p", "day(ts)", "--warehouse", folder)
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A lake with one table, which no test changes."""
+    return create_lake(tmp_path_factory.mktemp("command"))
+
+
+def create_lake(folder: Path) -> str:
+    lake = str(folder / "lake")
+    made = run("table", "create", "db.t", "--schema", "id bigint, ts timestamp", "-p", "day(ts)", "--warehouse", lake)
     assert (made.returncode, made.stderr) == (0, "")
     assert made.stdout.startswith("Created db.t at file:///")
-    return folder
+    return lake
 
 
 def test_help_lists_the_commands() -> None:
@@ -49,7 +42,8 @@ def test_a_piped_table_is_tab_separated(warehouse: str) -> None:
     assert (listed.returncode, listed.stdout) == (0, "table\ndb.t\n")
 
 
-def test_show_as_json_has_specs_and_columns(warehouse: str) -> None:
+def test_show_as_json_has_specs_and_columns(tmp_path: Path) -> None:
+    warehouse = create_lake(tmp_path)
     evolved = run("table", "evolve", "db.t", "--add", "bucket(4, id)", "--warehouse", warehouse)
     assert (evolved.returncode, evolved.stdout) == (0, "db.t is now written under spec 1: day(ts), bucket(4, id)\n")
     shown = json.loads(run("table", "show", "db.t", "--json", "--warehouse", warehouse).stdout)
@@ -118,42 +112,3 @@ def test_doctor_tells_a_wrong_java_and_a_wrong_catalog_with_the_remedy(warehouse
     assert findings["Session"]["status"] == "skipped"
     assert findings["Catalog"]["status"] == "failed"
     assert ".pyiceberg.yaml" in findings["Catalog"]["detail"]
-
-
-def test_doctor_is_well_and_names_this_stack(warehouse: str, stack: Stack) -> None:
-    told = run("doctor", "--json", "--warehouse", warehouse)
-    findings = json.loads(told.stdout)
-    assert told.returncode == 0, told.stdout
-    assert {
-        finding["subject"]: finding["status"] for finding in findings if finding["subject"] != "Jar for hudi"
-    } == dict.fromkeys(("Python", "lakeshift", "Spark", "Java", "Jar for iceberg", "Jar for delta"), "ok") | {
-        "Session": "ok",
-        "Executors": "ok",
-        "Catalog": "ok",
-    }
-    assert any(stack.spark in finding["detail"] for finding in findings if finding["subject"] == "Spark")
-
-
-def test_the_demo_tells_its_chapters_and_refuses_a_used_folder(tmp_path: Path) -> None:
-    told = run("demo", "--json", "--folder", str(tmp_path / "demo"))
-    assert told.returncode == 0, told.stderr
-    chapters = json.loads(told.stdout)["chapters"]
-    assert chapters
-    assert all(any(line.startswith("checked:") for line in chapter["told"]) for chapter in chapters)
-    again = run("demo", "--folder", str(tmp_path / "demo"))
-    assert again.returncode == 1
-    assert "is not empty" in again.stderr
-
-
-def test_a_jar_that_cannot_be_had_is_named() -> None:
-    program = (
-        "from lakeshift.cli.quiet import quiet_jvm\n"
-        "from lakeshift.spark.session import build_session\n"
-        "with quiet_jvm():\n"
-        "    build_session(('iceberg',), packages=['org.example:no-such-jar:1.0'])\n"
-    )
-    failed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
-    assert failed.returncode == 1
-    assert "StackError: Spark" in failed.stderr
-    assert "check that the machine reaches a Maven repository for org.example:no-such-jar:1.0" in failed.stderr
-    assert "unresolved dependency: org.example#no-such-jar;1.0: not found" in failed.stderr

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +31,16 @@ def see(task: int, attempt: Attempt) -> Iterable[Seen]:
     context = TaskContext.get()
     assert context is not None
     yield Seen(task, context.partitionId(), attempt.file_stem)
+
+
+def wait_for_the_others(task: int, attempt: Attempt, told_halfway: str) -> Iterable[Seen]:
+    """The last task ends only when progress has told of others that did."""
+    deadline = time.monotonic() + 60
+    while task == 5 and not Path(told_halfway).exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError("no progress was told while tasks ran")
+        time.sleep(0.02)
+    return see(task, attempt)
 
 
 def fail_on_three(task: int, attempt: Attempt) -> Iterable[Seen]:
@@ -94,11 +106,20 @@ def test_a_kernel_over_a_frame_sees_every_row_once(spark: Any) -> None:
     assert sum(report.records[0].task for report in reports) == 1000
 
 
-def test_progress_never_goes_back_and_ends_at_the_total(spark: Any) -> None:
+def test_progress_is_told_while_tasks_run_never_goes_back_and_ends_at_the_total(spark: Any, tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
-    run_tasks(spark, see, list(range(6)), Seen, operation_id="op", title="tell", progress=lambda *now: told.append(now))
+    halfway = tmp_path / "told-halfway"
+
+    def note(done: int, total: int) -> None:
+        told.append((done, total))
+        if 0 < done < total:
+            halfway.touch()
+
+    kernel = partial(wait_for_the_others, told_halfway=str(halfway))
+    run_tasks(spark, kernel, list(range(6)), Seen, operation_id=new_operation_id(), title="tell", progress=note)
     assert told[-1] == (6, 6)
     assert told == sorted(told)
+    assert halfway.exists()
 
 
 def test_the_users_job_group_is_left_as_it_was(spark: Any) -> None:

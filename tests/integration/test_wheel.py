@@ -12,6 +12,8 @@ import pytest
 
 from tests.installing import build_wheel, install, locked_requirements
 
+pytestmark = pytest.mark.once  # the wheel is the same for each line, and so is how pip treats a pyspark that is there
+
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -20,6 +22,11 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # What is pinned elsewhere must not matter here: a plain install, as a user does it, next to their own pyspark.
     install(folder / "env", f"pyspark=={metadata.version('pyspark')}", constraints=locked_requirements(folder))
     return folder / "env"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def _run(environment: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -42,10 +49,12 @@ def _installed(environment: Path) -> dict[str, str]:
     return found
 
 
-def test_the_wheel_leaves_the_users_pyspark_alone_and_doctor_is_well(environment: Path, tmp_path: Path) -> None:
+def test_the_wheel_leaves_the_users_pyspark_alone_and_doctor_is_well(
+    environment: Path, wheel: Path, tmp_path: Path
+) -> None:
     before = _installed(environment)
     assert "lakeshift" not in before
-    install(environment, str(build_wheel(tmp_path)), constraints=locked_requirements(tmp_path))
+    install(environment, str(wheel), constraints=locked_requirements(tmp_path))
     after = _installed(environment)
     assert after["pyspark"] == before["pyspark"]
     assert "lakeshift" in after
@@ -54,9 +63,9 @@ def test_the_wheel_leaves_the_users_pyspark_alone_and_doctor_is_well(environment
     assert {finding["status"] for finding in json.loads(told.stdout)} <= {"ok", "skipped"}
 
 
-def test_without_pyspark_doctor_prints_the_command_that_installs_one(tmp_path: Path) -> None:
+def test_without_pyspark_doctor_prints_the_command_that_installs_one(wheel: Path, tmp_path: Path) -> None:
     environment = tmp_path / "env"
-    install(environment, str(build_wheel(tmp_path)), constraints=locked_requirements(tmp_path))
+    install(environment, str(wheel), constraints=locked_requirements(tmp_path))
     told = _run(environment, "lakeshift", "doctor")
     assert told.returncode == 1
     assert "pip install 'lakeshift[spark35]'" in told.stdout

@@ -34,6 +34,8 @@ from tests.tables import (
     referenced_files,
 )
 
+pytestmark = pytest.mark.plain
+
 SECONDS = 120 if FULL else 8
 FIELDS = [
     ("ts", DayTransform(), "d"),

@@ -15,6 +15,9 @@ from lakeshift.demo.story import Stage, chapters
 from lakeshift.errors import ConfigError
 from lakeshift.lake import connect
 
+# Spark and Delta spread work over 200 and 50 tasks by default; the tour's tables have a few hundred rows.
+_FEW_TASKS = {"spark.sql.shuffle.partitions": "2", "spark.databricks.delta.snapshotPartitions": "2"}
+
 
 @click.command()
 @click.option("--folder", type=click.Path(path_type=Path), help="Where to build the lake; kept. Default: a new folder.")
@@ -39,6 +42,8 @@ def demo(folder: Path | None) -> None:
     speak(f"Spark {lake.stack.line} is starting")
     with quiet_jvm():
         lake.spark.sparkContext.setLogLevel("ERROR")
+    for name, tasks in _FEW_TASKS.items():
+        lake.spark.conf.set(name, tasks)
     stage = Stage(folder, lake, speak, show)
     done = []
     try:

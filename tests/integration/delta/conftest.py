@@ -12,12 +12,6 @@ import pytest
 from lakeshift.spark.session import DELTA_CATALOG
 
 
-@pytest.fixture(scope="session", autouse=True)
-def small_snapshots(spark: Any) -> None:
-    """Delta rebuilds a table's state in 50 tasks by default; two are plenty for tables of a few files."""
-    spark.conf.set("spark.databricks.delta.snapshotPartitions", "2")
-
-
 @pytest.fixture(scope="session")
 def delta_sql(spark: Any) -> Any:
     """A session for the tests' own DDL: the shared one may have given the session catalog to Hudi."""

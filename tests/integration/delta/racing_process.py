@@ -24,11 +24,7 @@ def main(folder: Path, name: str, seconds: float) -> None:
     spark = build_session(
         ("delta",),
         master="local[1]",
-        conf={
-            "spark.sql.shuffle.partitions": "1",
-            "spark.databricks.delta.snapshotPartitions": "1",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # four cold JVMs share the machine
-        },
+        conf={"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"},
     )
     spark.sparkContext.setLogLevel("OFF")
     with DeltaSink(spark, folder / f"warm-up-{name}", True) as warm_up:

@@ -14,19 +14,19 @@ from lakeshift.delta.sink import DeltaSink
 from lakeshift.spark.session import build_session
 
 
-def main(folder: Path, drain: bool) -> None:
-    from pyspark.sql import functions
-
+def main(folder: Path) -> None:
     spark = build_session(
         ("delta",),
         master="local[2]",
-        conf={
-            "spark.sql.shuffle.partitions": "2",
-            "spark.databricks.delta.snapshotPartitions": "2",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # it does not live long enough for more
-        },
+        conf={"spark.sql.shuffle.partitions": "2", "spark.databricks.delta.snapshotPartitions": "2"},
     )
     spark.sparkContext.setLogLevel("ERROR")
+    run_stream(spark, folder, drain=False)
+
+
+def run_stream(spark: Any, folder: Path, *, drain: bool) -> None:
+    """Go on where the checkpoint says, for ever, or until the source has nothing more."""
+    from pyspark.sql import functions
 
     def handle(batch: Any, batch_id: int) -> None:
         schema = (folder / "schema.ddl").read_text()
@@ -38,8 +38,7 @@ def main(folder: Path, drain: bool) -> None:
         writer = stream.writeStream.foreachBatch(handle).option("checkpointLocation", str(folder / "checkpoint"))
         query = (writer.trigger(availableNow=True) if drain else writer).start()
         query.awaitTermination()
-    spark.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), drain=sys.argv[2] == "drain")
+    main(Path(sys.argv[1]))

@@ -12,10 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from tests.conftest import FULL
+from tests.integration.delta.streaming_process import run_stream
 
 KILLS = 12 if FULL else 3
 ROWS_A_FILE = 20
@@ -74,28 +76,30 @@ class Lake:
         draft.rename(file)
 
 
-def start(lake: Lake, mode: str) -> subprocess.Popen[bytes]:
+def start(lake: Lake) -> subprocess.Popen[bytes]:
     with (lake.folder / "child.log").open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, str(CHILD), str(lake.folder), mode], stdout=output, stderr=output, start_new_session=True
+            [sys.executable, str(CHILD), str(lake.folder)], stdout=output, stderr=output, start_new_session=True
         )
 
 
-def assert_alive(lake: Lake, child: subprocess.Popen[bytes]) -> None:
-    assert child.poll() is None, (lake.folder / "child.log").read_text()[-3000:]
-
-
-def kill_when(lake: Lake, child: subprocess.Popen[bytes], happened: Callable[[], bool]) -> None:
+def wait_until(
+    lake: Lake, child: subprocess.Popen[bytes], happened: Callable[[], bool], look_every: float = 0.0005
+) -> None:
     deadline = time.monotonic() + 400
     while not happened():
-        assert_alive(lake, child)
-        assert time.monotonic() < deadline, (lake.folder / "child.log").read_text()[-3000:]
-        time.sleep(0.0005)
-    os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+        alive_in_time = child.poll() is None and time.monotonic() < deadline
+        assert alive_in_time, (lake.folder / "child.log").read_text()[-3000:]
+        time.sleep(look_every)
 
 
-def test_every_row_is_there_once_after_any_number_of_kills(tmp_path: Path) -> None:
+def kill(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def test_every_row_is_there_once_after_any_number_of_kills(spark: Any, tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     seed = random.randrange(10**6)
     print(f"kill seed {seed}")  # noqa: T201
@@ -104,31 +108,26 @@ def test_every_row_is_there_once_after_any_number_of_kills(tmp_path: Path) -> No
     for number, moment in zip(range(KILLS), itertools.cycle(["data", "commit", "any"]), strict=False):
         lake.feed(FILES_A_LIFE)
         before = lake.versions()
-        child = start(lake, "run")
-        # Let it commit something in this life, so that its death falls between growing schemas.
-        target = before + chance.randint(1, FILES_A_LIFE - 2)
-        while lake.versions() < target:
-            assert_alive(lake, child)
-            time.sleep(0.01)
-        known, versions = lake.data_files(), lake.versions()
-        if moment == "data":
-            kill_when(lake, child, lambda known=known: bool(lake.data_files() - known))
-        elif moment == "commit":
-            kill_when(lake, child, lambda versions=versions: lake.versions() > versions)
-        else:
-            stop_at = time.monotonic() + chance.uniform(0, 2)
-            kill_when(lake, child, lambda stop_at=stop_at: time.monotonic() > stop_at)
+        child = start(lake)
+        try:
+            # Let it commit something in this life, so that its death falls between growing schemas.
+            target = before + chance.randint(1, FILES_A_LIFE - 2)
+            wait_until(lake, child, lambda target=target: lake.versions() >= target, look_every=0.02)
+            known, versions = lake.data_files(), lake.versions()
+            if moment == "data":
+                wait_until(lake, child, lambda known=known: bool(lake.data_files() - known))
+            elif moment == "commit":
+                wait_until(lake, child, lambda versions=versions: lake.versions() > versions)
+            else:
+                stop_at = time.monotonic() + chance.uniform(0, 2)
+                wait_until(lake, child, lambda stop_at=stop_at: time.monotonic() > stop_at)
+        finally:
+            kill(child)
         orphans += len(lake.data_files() - set(lake.committed_files()) - known)
         uncheckpointed += lake.last_batch() > lake.last_checkpoint()
         print(f"kill {number} at {moment}: batch {lake.last_batch()}, checkpoint {lake.last_checkpoint()}")  # noqa: T201
     lake.feed(1)
-    child = start(lake, "drain")
-    try:
-        assert child.wait(600) == 0, (lake.folder / "child.log").read_text()[-3000:]
-    finally:
-        if child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+    run_stream(spark, lake.folder, drain=True)  # the last restart, in this process
 
     assert orphans > 0, "no kill fell between the data files and their commit"
     assert uncheckpointed > 0, "no kill fell between the commit and the stream's checkpoint"

@@ -13,6 +13,8 @@ from lakeshift.stack import Capability, Stack
 from tests.integration.hudi import tables
 from tests.integration.hudi.tables import HudiFixture
 
+VECTORIZED = "spark.sql.parquet.enableVectorizedReader"
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _hudi_line(stack: Stack) -> None:
@@ -22,10 +24,16 @@ def _hudi_line(stack: Stack) -> None:
 
 @pytest.fixture(autouse=True)
 def _gate_unset(_hudi_line: None, spark: Any) -> Iterator[None]:
-    """Each test starts with the gate as a session has it: not set."""
-    spark.conf.unset(GATE)
+    """Each test starts with the settings that a new session has.
+
+    The second one too: Hudi's V1 source switches it off for the whole session when it reads incrementally, and each
+    read that follows, by either path, then goes row by row.
+    """
+    for name in (GATE, VECTORIZED):
+        spark.conf.unset(name)
     yield
-    spark.conf.unset(GATE)
+    for name in (GATE, VECTORIZED):
+        spark.conf.unset(name)
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +45,9 @@ def hudi_table(_hudi_line: None, spark: Any, tmp_path_factory: pytest.TempPathFa
     def table(kind: str = "cow", layout: str = "hive_style", **options: str) -> HudiFixture:
         key = (kind, layout, *(f"{name}={value}" for name, value in sorted(options.items())))
         if key not in built:
-            built[key] = tables.build(spark, home / f"t{len(built)}_{kind}_{layout}", kind, layout, **options)
+            begun = table(tables.BEGINS_AS[kind], layout, **options) if kind in tables.BEGINS_AS else None
+            path = home / f"t{len(built)}_{kind}_{layout}"
+            built[key] = tables.build(spark, path, kind, layout, begun, **options)
         return built[key]
 
     return table

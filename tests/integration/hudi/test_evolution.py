@@ -8,17 +8,15 @@ from typing import Any
 import pytest
 
 from lakeshift.hudi.reader import HudiTable
+from tests.integration.hudi.conftest import VECTORIZED
 from tests.integration.hudi.plans import V1_SCAN, V2_SCAN, scans
+from tests.integration.hudi.tables import QUICK
 
-_VECTORIZED = "spark.sql.parquet.enableVectorizedReader"
 _SESSION = {
+    **QUICK,
     "hoodie.schema.on.read.enable": "true",
     "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
-    "hoodie.metadata.enable": "false",
-    "hoodie.index.type": "SIMPLE",
     "hoodie.spark.sql.insert.into.operation": "upsert",
-    "hoodie.upsert.shuffle.parallelism": "2",
-    "hoodie.simple.index.parallelism": "2",
 }
 
 
@@ -45,7 +43,6 @@ def evolving(spark: Any) -> Iterator[Callable[[str], str]]:
         return table
 
     yield make
-    spark.conf.unset(_VECTORIZED)
     for table in made:
         spark.sql(f"DROP TABLE IF EXISTS {table}")
     for key in _SESSION:
@@ -88,10 +85,11 @@ def test_reads_follow_the_schema(spark: Any, evolving: Callable[[str], str], kin
     spark.sql(f"ALTER TABLE {table} ADD COLUMNS (info.zip STRING)")
     spark.sql(f"ALTER TABLE {table} RENAME COLUMN info.city TO town")
     # Hudi reads nested columns that changed only row by row; it says so itself, on either path.
+    assert spark.conf.get(VECTORIZED) == "true"
     for dsv2 in (True, False) if kind == "cow" else ():
         with pytest.raises(Exception, match="cannot be read in vectorized mode"):
             HudiTable(spark, table).read(dsv2=dsv2, options=_SESSION).collect()
-    spark.conf.set(_VECTORIZED, "false")
+    spark.conf.set(VECTORIZED, "false")
     nested = both(spark, table)
     assert [(row["info"].town, row["info"].zip) for row in nested] == [(f"c{i}", None) for i in range(8)]
 

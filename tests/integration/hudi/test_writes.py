@@ -12,22 +12,14 @@ from pyspark.sql import functions as f
 from lakeshift.hudi.reader import HudiTable
 from tests.conftest import FULL
 from tests.integration.hudi.plans import V2_SCAN, scans
-from tests.integration.hudi.tables import options_of, rows, write
+from tests.integration.hudi.tables import QUICK, options_of, rows, write
 
 V2_WRITES = ("AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic", "CreateTableAsSelect")
 
 
 @pytest.fixture(autouse=True)
 def _quick_sql_writes(spark: Any) -> Iterator[None]:
-    settings = {
-        "hoodie.metadata.enable": "false",
-        "hoodie.index.type": "SIMPLE",
-        "hoodie.upsert.shuffle.parallelism": "2",
-        "hoodie.insert.shuffle.parallelism": "2",
-        "hoodie.bulkinsert.shuffle.parallelism": "2",
-        "hoodie.simple.index.parallelism": "2",
-        "hoodie.schema.on.read.enable": "false",
-    }
+    settings = {**QUICK, "hoodie.schema.on.read.enable": "false"}
     for key, value in settings.items():
         spark.conf.set(key, value)
     yield

@@ -16,6 +16,8 @@ from lakeshift.iceberg.commit.change_set import RemovedFile, append_change, over
 from lakeshift.iceberg.commit.commit import commit
 from tests.tables import EVENTS, data_file, events, ids, referenced_files
 
+pytestmark = pytest.mark.plain
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[tuple[SqlCatalog, Any]]:

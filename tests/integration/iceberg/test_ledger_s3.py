@@ -17,6 +17,8 @@ from pyiceberg.types import LongType, NestedField, StringType
 from lakeshift.iceberg.ledger import read_ledger
 from tests.handmade import HandmadeTable
 
+pytestmark = pytest.mark.plain
+
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "region", StringType()))
 SPEC = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "region"))
 

@@ -18,6 +18,8 @@ from tests.conftest import FULL
 from tests.postgresql import NOT_INSTALLED, postgresql_server, server_programs
 from tests.tables import EVENTS, files_under, ids, referenced_files
 
+pytestmark = pytest.mark.plain
+
 COMMITTERS = 16
 COMMITS = 30 if FULL else 2
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeshift.delta.projection import project
 from lakeshift.delta.schema import ArrayOf, Atomic, DataType, Field, MapOf, StructOf
 from lakeshift.delta.schema_diff import Identical, Incompatible, compare_schemas, diff_schemas, is_safe_widening
+
+pytestmark = pytest.mark.plain
 
 ATOMS = ["byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "decimal(10,2)"]
 NAMES = ["a", "b", "C", "d"]

@@ -17,7 +17,6 @@ WIDTHS = ["byte", "short", "int", "long"]
 
 
 def test_random_histories_end_as_the_model_says(spark: Any, stack: Stack, tmp_path: Path) -> None:
-    spark.conf.set("spark.databricks.delta.snapshotPartitions", "2")
     seed = random.randrange(10**6)
     print(f"history seed {seed}")  # noqa: T201
     chance = random.Random(seed)

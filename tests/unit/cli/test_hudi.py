@@ -13,6 +13,8 @@ from lakeshift.errors import StackError
 from lakeshift.hudi import connector
 from lakeshift.stack import Capability, Stack
 
+pytestmark = pytest.mark.each_line  # one line has Hudi and the other says that it has not
+
 
 @pytest.fixture(autouse=True)
 def _plain_output(monkeypatch: pytest.MonkeyPatch) -> None:

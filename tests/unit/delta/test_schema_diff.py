@@ -23,6 +23,8 @@ from lakeshift.delta.schema_diff import (
     is_safe_widening,
 )
 
+pytestmark = pytest.mark.each_line  # pyspark's own types differ between the lines
+
 
 def spark(text: str) -> StructType:
     """A schema of ``name type`` pairs, where the types are pyspark's JSON names."""

@@ -11,6 +11,8 @@ from pyspark.sql import types as spark
 from lakeshift.errors import ConfigError
 from lakeshift.iceberg.schemas import to_iceberg_schema
 
+pytestmark = pytest.mark.each_line  # pyspark's own types differ between the lines
+
 SQL = (
     "id bigint not null comment 'the key', n int, r float, d double, ok boolean, day date, ts timestamp, "
     "wall timestamp_ntz, price decimal(12, 3), name string, raw binary, tags array<string>, "
