@@ -18,6 +18,9 @@ _WRITE = {
     "hoodie.datasource.write.hive_style_partitioning": "true",
     "hoodie.metadata.enable": "false",
     "hoodie.index.type": "SIMPLE",
+    "hoodie.simple.index.parallelism": "4",
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",
 }
 
 

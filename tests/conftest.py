@@ -28,7 +28,8 @@ UNITS = Path(__file__).parent / "unit"
 # For JVMs that live for minutes and see each query once: the second compiler's work would never pay, and with two
 # lines side by side there is no core for a garbage collector of many threads.
 # Spark reads these options from the environment, for this process and for those that tests start.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED_JVM)
 
 _numbers = itertools.count()
 
@@ -64,6 +65,8 @@ def spark(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[An
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "2g",
             "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
+            # The code that Spark compiled for a query is kept for later ones; 100 are soon forgotten among so many.
+            "spark.sql.codegen.cache.maxEntries": "5000",
             # Delta rebuilds a table's state in 50 tasks by default; two are plenty for tables of a few files.
             "spark.databricks.delta.snapshotPartitions": "2",
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,11 @@ def uv(*arguments: str | Path) -> None:
     tool = ROOT / ".tools" / "bin" / "uv"
     program = str(tool) if tool.exists() else shutil.which("uv")
     assert program, "uv is missing: run the tests with make"
-    done = subprocess.run([program, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=False)
+    # make has environments compiled that live long; these do not.
+    environment = {**os.environ, "UV_COMPILE_BYTECODE": "0"}
+    done = subprocess.run(
+        [program, *map(str, arguments)], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"uv {' '.join(map(str, arguments))}\n{done.stderr}"
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import SHORT_LIVED_JVM
 from tests.installing import build_wheel, locked_requirements, uv
 
 ARCHIVE = "lakeshift_packages"
@@ -98,6 +99,7 @@ def spark(master: str, archive: Path, pythons: Pythons, tmp_path_factory: pytest
             "spark.executorEnv.PYTHONPATH": ARCHIVE,
             "spark.executorEnv.PYTHONDONTWRITEBYTECODE": "",
             "spark.executor.memory": "1g",
+            "spark.executor.extraJavaOptions": SHORT_LIVED_JVM,
             "spark.driver.host": "127.0.0.1",
             "spark.speculation": "true",
             "spark.speculation.interval": "100ms",

@@ -21,12 +21,13 @@ from lakeshift.kernel import new_operation_id
 from lakeshift.spark.jobs import run_tasks
 from lakeshift.stack import find_java, installed_stack
 from tests.cluster.troubled_kernel import Wrote, orphans, write_file
+from tests.conftest import SHORT_LIVED_JVM
 
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder, home = tmp_path_factory.mktemp("standalone"), Path(pyspark.__file__).parent
-    command = [str(find_java().path), "-Xmx256m", "-cp", f"{home}/jars/*", *_ACCESS]
+    command = [str(find_java().path), "-Xmx256m", *SHORT_LIVED_JVM.split(), "-cp", f"{home}/jars/*", *_ACCESS]
     # What Spark's start scripts tell the processes of a cluster.
     told = {"SPARK_HOME": str(home), "SPARK_SCALA_VERSION": installed_stack().scala}
     processes: list[subprocess.Popen[bytes]] = []

@@ -20,6 +20,7 @@ def test_sides_agree(name: str, stack: Stack, spark: Any, tmp_path: Path) -> Non
     if name == "hudi" and not stack.can(Capability.HUDI_DSV2_READS):
         pytest.skip(f"Spark {stack.line} has no Hudi bundle")
     module = importlib.import_module(f"benchmarks.{name}")
-    outcomes = [run_case(case, repetitions=1) for case in module.cases(Lab(tmp_path, tiny=True, session=spark))]
+    cases = module.cases(Lab(tmp_path, tiny=True, session=spark))
+    outcomes = [run_case(case, repetitions=1, warmups=0) for case in cases]
     assert outcomes
     assert all(set(outcome.sides) > {OURS} for outcome in outcomes)

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from lakeshift.delta.projection import project
 from lakeshift.delta.schema import ArrayOf, Atomic, DataType, Field, MapOf, StructOf
 from lakeshift.delta.schema_diff import Identical, Incompatible, compare_schemas, diff_schemas, is_safe_widening
+from tests.conftest import FULL
 
 pytestmark = pytest.mark.plain
 
+EXAMPLES = 1000 if FULL else 100
 ATOMS = ["byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "decimal(10,2)"]
 NAMES = ["a", "b", "C", "d"]
 
@@ -29,7 +31,7 @@ types = st.recursive(
 schemas = structs(types)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(schemas)
 def test_a_schema_does_not_differ_from_itself(schema: StructOf) -> None:
     assert isinstance(diff_schemas(schema, schema), Identical)
@@ -46,7 +48,7 @@ def test_evolving_once_is_enough_and_old_batches_still_fit(table: StructOf, inco
     project(incoming, comparison.merged)  # every incoming column has a place
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(schemas, schemas)
 def test_the_order_of_columns_does_not_matter(table: StructOf, incoming: StructOf) -> None:
     mirrored = StructOf(tuple(reversed(incoming.fields)))
@@ -55,7 +57,7 @@ def test_the_order_of_columns_does_not_matter(table: StructOf, incoming: StructO
     assert sorted(one.lines()) == sorted(other.lines())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(*[st.sampled_from(ATOMS)] * 3)
 def test_widening_is_a_strict_order(first: str, second: str, third: str) -> None:
     assert not (is_safe_widening(first, second) and is_safe_widening(second, first))
