@@ -20,7 +20,7 @@ from tests.installing import build_wheel, locked_requirements, uv
 
 ARCHIVE = "lakeshift_packages"
 # What only planning and committing need, as the documentation says.
-DRIVER_ONLY = ("datafusion", "sqlalchemy", "sqlglot", "greenlet", "pandas", "numpy")
+DRIVER_ONLY = ("datafusion", "sqlalchemy", "sqlglot", "greenlet")
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,14 @@ def master() -> str:
 
 
 @pytest.fixture(scope="module")
-def spark(master: str, archive: Path, pythons: Pythons, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def executor_memory() -> str:
+    return "1g"
+
+
+@pytest.fixture(scope="module")
+def spark(
+    master: str, executor_memory: str, archive: Path, pythons: Pythons, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
     import pyspark
 
     from lakeshift.spark.session import build_session
@@ -98,7 +105,7 @@ def spark(master: str, archive: Path, pythons: Pythons, tmp_path_factory: pytest
             "spark.archives": f"{archive}#{ARCHIVE}",
             "spark.executorEnv.PYTHONPATH": ARCHIVE,
             "spark.executorEnv.PYTHONDONTWRITEBYTECODE": "",
-            "spark.executor.memory": "1g",
+            "spark.executor.memory": executor_memory,
             "spark.executor.extraJavaOptions": SHORT_LIVED_JVM,
             "spark.driver.host": "127.0.0.1",
             "spark.speculation": "true",

@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import SEEK_END, BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
-from datafusion import SessionConfig, SessionContext
 from pyiceberg.io import FileIO
 
 from lakeshift.errors import LakeshiftError
 from lakeshift.locations import canonical_location
+
+if TYPE_CHECKING:
+    from datafusion import SessionContext
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
@@ -80,6 +82,9 @@ class LocalAvro:
 
 def decoding_context() -> SessionContext:
     """A DataFusion context that decodes a file in one thread; callers decode several files at once."""
+    # Only here: executors decode Avro for a rare kind of delete file, and may do without the package.
+    from datafusion import SessionConfig, SessionContext
+
     return SessionContext(SessionConfig().with_target_partitions(1).with_batch_size(_BATCH_ROWS))
 
 

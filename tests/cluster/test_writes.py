@@ -1,0 +1,95 @@
+"""Appends on executor processes whose tasks fail or die: no row doubled or lost, nothing committed on failure."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyspark.cloudpickle as cloudpickle
+import pytest
+
+import lakeshift
+from lakeshift.errors import TaskFailedError
+from lakeshift.iceberg import write
+from lakeshift.iceberg.kernels.write import WriteReport, write_rows
+from lakeshift.iceberg.table import IcebergTable
+from lakeshift.kernel import Attempt, Batches
+
+# Executors have lakeshift but not its tests: kernels travel by value.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+ROWS = 20_000
+
+
+def troubled(
+    job: Any, io: Any, batches: Batches, attempt: Attempt, *, marker: str, trouble: str
+) -> Iterable[WriteReport]:
+    """The write kernel, whose attempt at task 1 gets into trouble when all its files are there but not yet reported."""
+    for report in write_rows(job, io, batches, attempt):
+        if attempt.task_index == 1 and (trouble == "raise always" or _first(marker)):
+            if trouble == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise OSError("the disk said no")
+        yield report
+
+
+def _first(marker: str) -> bool:
+    try:
+        Path(marker).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+@pytest.fixture
+def table(spark: Any, tmp_path: Path) -> IcebergTable:
+    lake = lakeshift.connect(warehouse=tmp_path / "lake", spark=spark)
+    return lake.create_iceberg_table("db.t", "id bigint, region string", ["region"])
+
+
+def rows(spark: Any) -> Any:
+    return spark.range(0, ROWS, 1, 4).selectExpr("id", "concat('r', pmod(id, 9)) AS region")
+
+
+def files_on_disk(table: IcebergTable) -> set[str]:
+    return {path.name for path in Path(table.table.location().removeprefix("file://")).rglob("*.parquet")}
+
+
+def files_in_table(table: IcebergTable) -> Iterator[str]:
+    for task in table.refresh().table.scan().plan_files():
+        yield task.file.file_path.rsplit("/", 1)[-1]
+
+
+@pytest.mark.parametrize("trouble", ["raise", "kill"])
+def test_rows_are_there_once_when_a_task_is_tried_again(
+    spark: Any, table: IcebergTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    monkeypatch.setattr(write, "write_rows", partial(troubled, marker=str(tmp_path / "marker"), trouble=trouble))
+    result = table.append(rows(spark))
+    assert result.rows_written == ROWS
+    found = table.table.scan().to_arrow()
+    assert sorted(found.column("id").to_pylist()) == list(range(ROWS))
+    orphans = files_on_disk(table) - set(files_in_table(table))
+    # A killed attempt cannot tidy up; one that fails does.
+    assert bool(orphans) is (trouble == "kill")
+
+
+def test_nothing_is_committed_when_a_task_fails_every_time(
+    spark: Any, table: IcebergTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = partial(troubled, marker=str(tmp_path / "marker"), trouble="raise always")
+    monkeypatch.setattr(write, "write_rows", kernel)
+    with pytest.raises(TaskFailedError, match="the disk said no"):
+        table.append(rows(spark))
+    assert table.refresh().table.current_snapshot() is None
+
+
+def test_rows_come_back_through_executors(spark: Any, table: IcebergTable) -> None:
+    table.append(rows(spark))
+    where = "region = 'r4' AND id < 100"
+    assert sorted(row.id for row in table.read(where=where).collect()) == [n for n in range(100) if n % 9 == 4]
