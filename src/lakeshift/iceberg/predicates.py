@@ -57,12 +57,15 @@ def translate(
     column has, or several, is a ConfigError. Text that cannot be parsed here is left to Spark whole.
     """
     everything = tuple(field.name for field in schema.fields)
-    condition, trust_strings = _parse(where)
+    condition, strings = _parse(where)
     if condition is None:
         return Translation(AlwaysTrue(), False, (where,), everything)
     names = Names(schema, case_sensitive)
-    needed = needed_columns(condition, names)
-    translator = _Translator(names, session_time_zone, trust_strings)
+    # By its settings Spark takes what is in double quotes for names, and reads escapes in one way or another.
+    all_strings = not any(text.startswith('"') for text in strings)
+    needed = needed_columns(condition, names) if all_strings else None
+    plain_strings = all_strings and not any("\\" in text for text in strings)
+    translator = _Translator(names, session_time_zone, plain_strings)
     pushed: BooleanExpression = AlwaysTrue()
     remainder = []
     for conjunct in _conjuncts(condition):
@@ -74,8 +77,8 @@ def translate(
     return Translation(pushed, not remainder, tuple(remainder), columns)
 
 
-def _parse(where: str) -> tuple[exp.Expr | None, bool]:
-    """The condition's tree, None if only Spark may know it; and whether its strings mean what they seem to."""
+def _parse(where: str) -> tuple[exp.Expr | None, list[str]]:
+    """The condition's tree, None if only Spark may know it; and its strings as they are written."""
     import sqlglot
     from sqlglot import exp
 
@@ -85,10 +88,8 @@ def _parse(where: str) -> tuple[exp.Expr | None, bool]:
         tokens = sqlglot.tokenize(where, read="spark")
         parsed = sqlglot.parse_one(where, into=exp.Condition, read="spark")
     except sqlglot.errors.SqlglotError:
-        return None, False
-    written = [where[token.start : token.end + 1] for token in tokens if token.token_type.name == "STRING"]
-    # Escapes, and double quotes, are read by Spark as its settings say.
-    return parsed, all(text.startswith("'") and "\\" not in text for text in written)
+        return None, []
+    return parsed, [where[token.start : token.end + 1] for token in tokens if token.token_type.name == "STRING"]
 
 
 def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -53,14 +53,15 @@ def read_table(
 
     from lakeshift.spark.jobs import frame_of_tasks
 
+    text = where if isinstance(where, str) and not _compares_times_as_text(spark) else None
     plan = plan_read(
         table.metadata,
         table.io,
         columns,
-        where if isinstance(where, str) else None,
+        text,
         snapshot_id,
         from_snapshot_id,
-        whole_rows=where is not None and not isinstance(where, str),
+        whole_rows=where is not None and text is None,
         case_sensitive=spark.conf.get("spark.sql.caseSensitive") == "true",
         session_time_zone=spark.conf.get("spark.sql.session.timeZone"),
     )
@@ -78,6 +79,11 @@ def read_table(
         quoted = ("`{}`".format(name.replace("`", "``")) for name in plan.columns)
         frame = frame.select(*(functions.col(name) for name in quoted))
     return frame
+
+
+def _compares_times_as_text(spark: SparkSession) -> bool:
+    """Whether a legacy setting makes Spark compare dates and times with text as text: nothing is then pushed down."""
+    return spark.conf.get("spark.sql.legacy.typeCoercion.datetimeToString.enabled", "false") == "true"
 
 
 def plan_read(
