@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -114,23 +115,55 @@ def _storage(kind: pa.DataType) -> pa.DataType:
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
-@dataclass(frozen=True)
 class KeySet:
     """Keys that equality deletes have deleted, over one set of columns."""
 
-    ids: tuple[int, ...]
-    fields: tuple[KeyField, ...]
-    numbering: PartitionNumbers
+    def __init__(self, ids: tuple[int, ...], fields: tuple[KeyField, ...], batches: Sequence[Sequence[Any]]) -> None:
+        self.ids = ids
+        self.fields = fields
+        keys = _keys(batches or [[field.values(pa.array([], field.arrow)) for field in fields]])
+        self._numbering: PartitionNumbers | None = None
+        self._sorted: npt.NDArray[np.int64] | None = None
+        self._has_null = False
+        single = pc.struct_field(keys, [0])
+        if len(fields) == 1 and _is_whole_number(single.type):
+            # Arrow would build its hash table anew for every batch; a sorted list is searched as it is.
+            self._has_null = single.null_count > 0
+            self._sorted = np.unique(_numbers(single.combine_chunks().drop_null()))
+        else:
+            self._numbering, _ = PartitionNumbers.of(keys)
 
     def deleted(self, columns: Sequence[Any]) -> Any:
         """For each row whether its key is in the set; ``columns`` are those of the fields, in their order."""
         values = [field.values(column) for field, column in zip(self.fields, columns, strict=True)]
-        return self.numbering.look_up(_keys([values])).is_valid()
+        if self._numbering is not None:
+            return self._numbering.look_up(_keys([values])).is_valid()
+        assert self._sorted is not None
+        numbers = _numbers(values[0])
+        if not len(self._sorted):
+            found = np.zeros(len(numbers), bool)
+        else:
+            places = np.searchsorted(self._sorted, numbers)
+            found = self._sorted[np.minimum(places, len(self._sorted) - 1)] == numbers
+        if values[0].null_count:
+            found = np.where(values[0].is_null().to_numpy(zero_copy_only=False), self._has_null, found)
+        return pa.array(found)
 
 
 def _keys(batches: Sequence[Sequence[Any]]) -> pa.ChunkedArray:
     names = [str(index) for index in range(len(batches[0]))]
     return pa.chunked_array([pa.StructArray.from_arrays(list(values), names) for values in batches])
+
+
+def _is_whole_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind))
+
+
+def _numbers(values: pa.Array) -> npt.NDArray[np.int64]:
+    """Whole numbers, dates and times as plain numbers; what stands for null is any."""
+    plain = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    numbers: npt.NDArray[np.int64] = plain.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers
 
 
 class DeleteReader:
@@ -201,8 +234,7 @@ class DeleteReader:
         if key not in self._sets:
             fields = tuple(KeyField.of(field_id, self._schemas) for field_id in ids)
             batches = [batch for file in files for batch in self._keys_in(file, ids, fields)]
-            numbering, _ = PartitionNumbers.of(_keys(batches or [_no_keys(fields)]))
-            self._sets[key] = KeySet(ids, fields, numbering)
+            self._sets[key] = KeySet(ids, fields, batches)
         return self._sets[key]
 
     def _keys_in(self, file: DeleteFile, ids: tuple[int, ...], fields: tuple[KeyField, ...]) -> list[list[Any]]:
@@ -244,10 +276,6 @@ def _avro(file: DeleteFile, io: FileIO) -> Iterator[LocalAvro]:
         local_avro(file.path, io, Path(staging, "deletes.avro"), file.length) as avro,
     ):
         yield avro
-
-
-def _no_keys(fields: tuple[KeyField, ...]) -> list[Any]:
-    return [field.values(pa.array([], field.arrow)) for field in fields]
 
 
 def _by_path(batches: Iterable[tuple[Any, Any]]) -> dict[str, Positions]:

@@ -34,6 +34,7 @@ from lakeshift.iceberg.kernels.row_groups import row_groups_that_can_match
 from lakeshift.iceberg.row_filter import RowFilter
 
 BATCH_ROWS = 131_072
+_FETCHED_AT_ONCE = 128 * 1024 * 1024
 
 # Columns that are not in any file, by the names that Iceberg gives them.
 METADATA_COLUMNS: Mapping[str, pa.Field] = {
@@ -134,7 +135,7 @@ class FileReader:
         """The live rows of a data file, in the order of the file; no batch is empty."""
         positions = self._deletes.positions(file.path, file.deletes)
         key_sets = self._deletes.key_sets(file.deletes)
-        with opened(file.path, self._io) as source, _parquet(source) as parquet:
+        with opened(file.path, self._io) as source, _parquet(source, file) as parquet:
             fields, plan = self._plan(parquet.schema_arrow, file, key_sets)
             identity = self._identity(file)
             names = plan.columns.names(identity)
@@ -247,9 +248,11 @@ class _Plan:
         return cls(columns, tuple(keys), context.row_filter, tuple(filtered), names)
 
 
-def _parquet(source: Any) -> pq.ParquetFile:
+def _parquet(source: Any, file: FileToRead) -> pq.ParquetFile:
+    # An object store is asked for all columns at once, unless that might take too much memory.
+    remote = not isinstance(source, pa.MemoryMappedFile) and file.length <= _FETCHED_AT_ONCE
     # Old writers' INT96 would otherwise become nanoseconds, which end in 2262.
-    return pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+    return pq.ParquetFile(source, pre_buffer=remote, coerce_int96_timestamp_unit="us")
 
 
 def _batches(parquet: pq.ParquetFile, groups: list[int], names: list[str], rows: int) -> Iterator[pa.RecordBatch]:

@@ -22,6 +22,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping, create_mapping_from_schema
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import (
+    BinaryType,
+    DateType,
     DecimalType,
     DoubleType,
     FixedType,
@@ -35,6 +37,7 @@ from pyiceberg.types import (
     StringType,
     StructType,
     TimestampType,
+    TimestamptzType,
     UUIDType,
 )
 
@@ -307,6 +310,28 @@ def test_equality_deletes_compare_floats_as_iceberg_does(tmp_path: Path) -> None
     assert [(x, np.signbit(x)) for x in found] == [(0.0, False), (1.0, False)]
     by_key = _equality_deletes(tmp_path, [{"u": UUID(int=3).bytes}], schema.select("u"), [2], "u")
     assert [row["u"] for row in _rows(_file(path, by_key), _context(schema))] == [UUID(int=n) for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (IntegerType(), [-5, 0, None, 7]),
+        (DateType(), [dt.date(1969, 1, 1), dt.date(1970, 1, 1), None, dt.date(2026, 1, 1)]),
+        (TimestamptzType(), [dt.datetime(1969, 1, 1, tzinfo=dt.UTC), dt.datetime(1970, 1, 1, tzinfo=dt.UTC), None]),
+        (StringType(), ["", "a", None, "b"]),
+        (DecimalType(5, 2), [Decimal("0.00"), Decimal("-1.50"), None]),
+        (BinaryType(), [b"", b"a", None]),
+    ],
+)
+def test_equality_deletes_of_any_type_find_their_keys(tmp_path: Path, kind: IcebergType, values: list[Any]) -> None:
+    schema = _schema((1, "k", kind))
+    path = _write(tmp_path, [{"k": value} for value in values], schema)
+    for index, value in enumerate(values):
+        delete = _equality_deletes(tmp_path, [{"k": value}], schema, [1], f"keys{index}")
+        left = [row["k"] for row in _rows(_file(path, delete), _context(schema))]
+        assert left == values[:index] + values[index + 1 :]
+    nothing = _equality_deletes(tmp_path, [], schema, [1], "nothing")
+    assert len(_rows(_file(path, nothing), _context(schema))) == len(values)
 
 
 def test_exact_filters_leave_out_rows_and_others_only_row_groups(tmp_path: Path) -> None:
