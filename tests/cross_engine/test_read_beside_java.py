@@ -7,11 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import pyarrow as pa
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import FixedType, ListType, LongType, NestedField, UUIDType
 
 import lakeshift
 from lakeshift.errors import ConfigError, UnsupportedTableError
+from lakeshift.iceberg.arrow_schema import arrow_schema
 from lakeshift.iceberg.read import plan_read
 from tests.conftest import FULL
 from tests.peer_iceberg import PeerTable
@@ -324,6 +329,22 @@ def test_other_format_versions_are_read(lake: Lake, version: int) -> None:
     assert lake.ours(table) == lake.java(f"SELECT * FROM lake.{table}")
     where = "region = 'eu' AND id < 3000"
     assert lake.ours(table, where=where) == lake.java(f"SELECT * FROM lake.{table} WHERE {where}")
+
+
+def test_types_that_spark_lacks_come_as_java_gives_them(lake: Lake) -> None:
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=False),
+        NestedField(2, "u", UUIDType(), required=False),
+        NestedField(3, "fx", FixedType(2), required=False),
+        NestedField(4, "us", ListType(5, UUIDType(), element_required=False), required=False),
+    )
+    made = lake.lake.create_iceberg_table("db.rare", schema).table
+    rows = [{"id": 1, "u": UUID(int=5).bytes, "fx": b"ab", "us": [UUID(int=6).bytes, None]}, {"id": 2}]
+    made.append(pa.Table.from_pylist(rows, schema=arrow_schema(made.schema())))
+    assert lake.ours("db.rare") == lake.java("SELECT * FROM lake.db.rare")
+    where = f"u = '{UUID(int=5)}'"
+    assert lake.ours("db.rare", where=where) == lake.java(f"SELECT * FROM lake.db.rare WHERE {where}")
+    assert sum(lake.ours("db.rare", columns=["us"], where=where).values()) == 1
 
 
 def test_data_files_in_another_format_are_refused_beforehand(lake: Lake) -> None:

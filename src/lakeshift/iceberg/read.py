@@ -140,7 +140,7 @@ def read_context(
 def read_task(task: tuple[FileToRead, ...], attempt: Attempt, *, context: ReadContext, io: FileIO) -> Batches:
     """The kernel: the rows of some files, as Spark takes them."""
     reader = FileReader(context, io)
-    convert = to_spark(context.arrow)
+    convert = to_spark(Schema(*context.fields))
     for file in task:
         for batch in reader.read(file):
             yield convert(batch)

@@ -132,7 +132,7 @@ class _RowMatcher(BoundBooleanExpressionVisitor[Any]):
             names = _path(self._schema.as_struct(), field_id)
             column = self._rows.column(names[0])
             values = pc.struct_field(column, names[1:]) if len(names) > 1 else column
-            self._columns[field_id] = _storage(values)
+            self._columns[field_id] = values
         return self._columns[field_id]
 
 
@@ -144,11 +144,6 @@ def _path(struct: StructType, field_id: int) -> list[str]:
         if isinstance(field.field_type, StructType) and (rest := _path(field.field_type, field_id)):
             return [field.name, *rest]
     return []
-
-
-def _storage(values: Any) -> Any:
-    """UUIDs as their 16 bytes."""
-    return values.cast(values.type.storage_type) if isinstance(values.type, pa.BaseExtensionType) else values
 
 
 def _plain(literal: Any) -> Any:

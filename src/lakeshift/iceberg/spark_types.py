@@ -34,6 +34,7 @@ from pyiceberg.types import (
 )
 
 from lakeshift.errors import UnsupportedTableError
+from lakeshift.iceberg.arrow_schema import arrow_type_of
 
 _NAMES: dict[type[IcebergType], str] = {
     BooleanType: "boolean",
@@ -94,59 +95,60 @@ def _type(kind: IcebergType, path: str) -> Any:
     return _NAMES[type(kind)]
 
 
-def to_spark(schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """How batches of a table's Arrow schema become what Spark takes."""
-    wanted = pa.schema([field.with_type(_spark_type(field.type)) for field in schema])
-    changed = [index for index, field in enumerate(schema) if field.type != wanted.field(index).type]
+def to_spark(schema: Schema) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """How batches of a schema's rows, in its order, become what Spark takes; further columns stay as they are."""
+    kinds = [field.field_type for field in schema.fields]
+    changed = {index for index, kind in enumerate(kinds) if _spark_type(kind) != arrow_type_of(kind)}
     if not changed:
         return lambda batch: batch
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [
-            _spark_array(column, field.type) if index in changed else column
-            for index, (column, field) in enumerate(zip(batch.columns, wanted, strict=True))
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=wanted)
+        columns, fields = list(batch.columns), list(batch.schema)
+        for index in changed:
+            columns[index] = _spark_array(columns[index], kinds[index])
+            fields[index] = fields[index].with_type(columns[index].type)
+        return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
     return convert
 
 
-def _is_uuid(kind: pa.DataType) -> bool:
-    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
+def _spark_type(kind: IcebergType) -> pa.DataType:
+    match kind:
+        case UUIDType():
+            return pa.string()
+        case FixedType():
+            return pa.binary()
+        case StructType():
+            return pa.struct([_spark_field(field) for field in kind.fields])
+        case ListType():
+            return pa.list_(_spark_field(kind.element_field))
+        case MapType():
+            return pa.map_(_spark_field(kind.key_field), _spark_field(kind.value_field))
+    return arrow_type_of(kind)
 
 
-def _spark_type(kind: pa.DataType) -> pa.DataType:
-    if _is_uuid(kind):
-        return pa.string()
-    if pa.types.is_fixed_size_binary(kind):
-        return pa.binary()
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_spark_type(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_spark_type(kind.value_type)))
-    if pa.types.is_map(kind):
-        key, item = kind.key_field, kind.item_field
-        return pa.map_(key.with_type(_spark_type(key.type)), item.with_type(_spark_type(item.type)))
-    return kind
+def _spark_field(field: NestedField) -> pa.Field:
+    return pa.field(field.name, _spark_type(field.field_type), field.optional)
 
 
-def _spark_array(array: Any, wanted: pa.DataType) -> Any:
+def _spark_array(array: Any, kind: IcebergType) -> Any:
+    wanted = _spark_type(kind)
     if array.type == wanted:
         return array
-    if _is_uuid(array.type):
-        stored = array.storage.to_pylist()
-        return pa.array([None if value is None else str(UUID(bytes=value)) for value in stored], wanted)
-    if pa.types.is_struct(wanted):
-        children = [_spark_array(array.field(index), field.type) for index, field in enumerate(wanted)]
-        mask = array.is_null() if array.null_count else None
-        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
-    if pa.types.is_list(wanted):
-        children = [_spark_array(array.values, wanted.value_type)]
-    elif pa.types.is_map(wanted):
-        pairs = [_spark_array(array.keys, wanted.key_type), _spark_array(array.items, wanted.item_type)]
-        children = [pa.StructArray.from_arrays(pairs, fields=[wanted.key_field, wanted.item_field])]
-    else:
-        return array.cast(wanted)
+    match kind:
+        case UUIDType():
+            return pa.array([None if value is None else str(UUID(bytes=value)) for value in array.to_pylist()], wanted)
+        case StructType():
+            members = [_spark_array(array.field(index), field.field_type) for index, field in enumerate(kind.fields)]
+            mask = array.is_null() if array.null_count else None
+            return pa.StructArray.from_arrays(members, fields=list(wanted), mask=mask)
+        case ListType():
+            children = [_spark_array(array.values, kind.element_type)]
+        case MapType():
+            pairs = [_spark_array(array.keys, kind.key_type), _spark_array(array.items, kind.value_type)]
+            children = [pa.StructArray.from_arrays(pairs, fields=[wanted.key_field, wanted.item_field])]
+        case _:
+            return array.cast(wanted)
     validity, offsets = array.buffers()[:2]
     return pa.Array.from_buffers(
         wanted, len(array), [validity, offsets], array.null_count, array.offset, children=children

@@ -26,7 +26,7 @@ from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.types import NestedField, StructType
 
 from lakeshift.errors import UnsupportedTableError
-from lakeshift.iceberg.arrow_schema import FIELD_ID, arrow_schema
+from lakeshift.iceberg.arrow_schema import FIELD_ID, arrow_type_of
 from lakeshift.iceberg.avro_files import LocalAvro, decoding_context, fields_by_id, local_avro
 from lakeshift.iceberg.kernels.deletion_vector import Positions, deleted_positions
 from lakeshift.iceberg.kernels.file_columns import ColumnPlan, file_fields
@@ -84,8 +84,7 @@ class KeyField:
             if field_id in schema.field_ids:
                 pruned = prune_columns(schema, {field_id}, select_full_types=False)
                 field = _optional(pruned.fields[0])
-                arrow = arrow_schema(Schema(field)).field(0).type
-                return cls(field, _storage(arrow), tuple(_names(field)))
+                return cls(field, arrow_type_of(field.field_type), tuple(_names(field)))
         raise UnsupportedTableError(
             f"An equality delete compares the column of id {field_id}, which no schema of the table has."
         )
@@ -107,12 +106,6 @@ def _names(field: NestedField) -> Iterator[str]:
     while isinstance(field.field_type, StructType):
         field = field.field_type.fields[0]
         yield field.name
-
-
-def _storage(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_storage(field.type)) for field in kind])
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
 class KeySet:

@@ -197,9 +197,6 @@ def _map(have: FileField, wanted: MapType, arrow: pa.MapType, where: str) -> Con
 def _primitive(have: pa.DataType, wanted: IcebergType, arrow: pa.DataType, where: str) -> Conversion:
     if have == arrow:
         return None
-    if isinstance(arrow, pa.BaseExtensionType):
-        inner = _primitive(have, wanted, arrow.storage_type, where)
-        return lambda array: pa.ExtensionArray.from_storage(arrow, _converted(array, inner))
     if isinstance(have, pa.BaseExtensionType):
         inner = _primitive(have.storage_type, wanted, arrow, where)
         return lambda array: _converted(array.storage, inner)
@@ -262,8 +259,6 @@ def missing_value(field: NestedField, arrow: pa.DataType, where: str) -> pa.Scal
 def scalar(value: Any, arrow: pa.DataType) -> pa.Scalar:
     """A value of metadata as a scalar of a column's type."""
     value = value.bytes if isinstance(value, UUID) else value
-    if isinstance(arrow, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(arrow, pa.array([value], arrow.storage_type))[0]
     return pa.scalar(value, arrow)
 
 

@@ -26,7 +26,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import NestedField
 
 from lakeshift.errors import ConfigError, UnsupportedTableError
-from lakeshift.iceberg.arrow_schema import arrow_schema
+from lakeshift.iceberg.arrow_schema import arrow_schema, arrow_type_of
 from lakeshift.iceberg.kernels.applied_deletes import DeleteFile, DeleteReader, KeySet, check_delete_file
 from lakeshift.iceberg.kernels.file_columns import ColumnPlan, FileFields, file_fields
 from lakeshift.iceberg.kernels.opening import opened
@@ -243,7 +243,7 @@ class _Plan:
                 names.append(whole.name)
                 if whole.name not in context.columns:
                     wanted.append(whole)
-                    arrow.append(arrow_schema(Schema(whole)).field(0).type)
+                    arrow.append(arrow_type_of(whole.field_type))
         columns = ColumnPlan(fields, wanted, arrow, location)
         return cls(columns, tuple(keys), context.row_filter, tuple(filtered), names)
 
