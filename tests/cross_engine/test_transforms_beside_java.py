@@ -233,6 +233,14 @@ def test_where_java_goes_wrong_we_do_not_follow(spark: Any, beside: Beside) -> N
     assert jvm.TruncateUtil.truncateInt(10, -(2**31)) == 2147483646
     assert jvm.DateTimeUtil.microsToHours(2**63 - 1) < 0
     assert jvm.TruncateUtil.truncateInt(2**31 - 1, 5) < 0
+    table = f"{beside.catalog}.db.wrapped"
+    spark.sql(f"CREATE TABLE {table} (x int) USING iceberg PARTITIONED BY (truncate(10, x))")
+    spark.sql(f"INSERT INTO {table} VALUES (int(-2147483648))")
+    assert spark.sql(f"SELECT x FROM {table}").count() == 1
+    assert spark.sql(f"SELECT x FROM {table} WHERE x < 0").count() == 0
+    # A decimal that rounds down to one digit more than its type has cannot go into a manifest.
+    with pytest.raises(Exception, match="too large"):
+        jvm.DecimalUtil.toReusedFixLengthBytes(4, 2, Decimal("-100.00"), bytearray(2))
     # The last microsecond of the first second of an hour before 1970 is put one hour too early.
     moment = -HOUR + SECOND - 1
     assert jvm.DateTimeUtil.microsToHours(moment) == -2
