@@ -65,8 +65,6 @@ def spark(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[An
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "2g",
             "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
-            # The code that Spark compiled for a query is kept for later ones; 100 are soon forgotten among so many.
-            "spark.sql.codegen.cache.maxEntries": "5000",
             # Delta rebuilds a table's state in 50 tasks by default; two are plenty for tables of a few files.
             "spark.databricks.delta.snapshotPartitions": "2",
         },
