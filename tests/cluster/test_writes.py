@@ -49,7 +49,9 @@ def _first(marker: str) -> bool:
 @pytest.fixture
 def table(spark: Any, tmp_path: Path) -> IcebergTable:
     lake = lakeshift.connect(warehouse=tmp_path / "lake", spark=spark)
-    return lake.create_iceberg_table("db.t", "id bigint, region string", ["region"])
+    return lake.create_iceberg_table(
+        "db.t", "id bigint, region string", ["region"], {"write.distribution-mode": "none"}
+    )
 
 
 def rows(spark: Any) -> Any:
