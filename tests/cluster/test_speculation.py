@@ -17,9 +17,12 @@ from typing import Any
 import pyspark
 import pytest
 
+import lakeshift
+from lakeshift.iceberg import write
 from lakeshift.kernel import new_operation_id
 from lakeshift.spark.jobs import run_tasks
 from lakeshift.stack import find_java, installed_stack
+from tests.cluster.test_writes import troubled
 from tests.cluster.troubled_kernel import Wrote, orphans, write_file
 from tests.conftest import SHORT_LIVED_JVM
 
@@ -86,3 +89,15 @@ def test_the_faster_of_two_attempts_is_reported_and_the_slower_ignored(spark: An
     assert [Path(record.path).read_text() for record in wrote] == ["0", "1", "2", "3", "4", "5"]
     # The slow attempt at task 1 wrote as well. On a busy machine another task may have been tried twice, too.
     assert "1" in {Path(path).read_text() for path in orphans(tmp_path, wrote)}
+
+
+def test_a_slow_attempt_at_a_write_doubles_no_row(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = lakeshift.connect(warehouse=tmp_path / "lake", spark=spark)
+    table = lake.create_iceberg_table("db.t", "id bigint", properties={"write.distribution-mode": "none"})
+    kernel = partial(troubled, marker=str(tmp_path / "marker"), trouble="lag")
+    monkeypatch.setattr(write, "write_rows", kernel)
+    table.append(spark.range(0, 6_000, 1, 6))
+    assert sorted(table.table.scan().to_arrow().column("id").to_pylist()) == list(range(6_000))
+    # The slow attempt's file is on disk, and the table does not know it.
+    live = {task.file.file_path.rsplit("/", 1)[-1] for task in table.table.scan().plan_files()}
+    assert {path.name for path in (tmp_path / "lake").rglob("*.parquet")} > live

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,8 @@ def troubled(
         if attempt.task_index == 1 and (trouble == "raise always" or _first(marker)):
             if trouble == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if trouble == "lag":
+                time.sleep(600)
             raise OSError("the disk said no")
         yield report
 

@@ -85,15 +85,16 @@ def lay_out(
     partition = [key for field in spec.fields for key in expressions.keys(field.source_id, field.transform)]
     order = default_sort_order(metadata)
     ordering = [*partition, *expressions.ordering(order)]
-    mode = distribution_mode(metadata, spec)
+    # Without a column to go by, such as when the frame lacks them all, rows stay where they are.
+    mode = distribution_mode(metadata, spec) if ordering else "none"
     tasks: int | None = None
-    if mode == "hash":
+    if mode == "hash" and partition:
         tasks = cores * _TASKS_PER_CORE
         frame = frame.repartition(tasks, *partition)
     elif mode == "range":
         tasks = cores * _TASKS_PER_CORE
         frame = frame.repartitionByRange(tasks, *ordering)
-    if not order.is_unsorted:
+    if not order.is_unsorted and ordering:
         frame = frame.sortWithinPartitions(*ordering)
     return LaidOut(frame, tasks)
 
