@@ -18,12 +18,13 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
 from lakeshift.errors import ConfigError
-from lakeshift.iceberg.kernels.read import FileReader, FileToRead, ReadContext, check_readable
+from lakeshift.iceberg.kernels.read import FileToRead, ReadContext, check_readable
+from lakeshift.iceberg.kernels.spark_rows import read_task
 from lakeshift.iceberg.partition_types import schemas_newest_first
 from lakeshift.iceberg.predicates import translate
 from lakeshift.iceberg.scan import Scan, into_tasks, plan_appends, plan_snapshot, schema_of
-from lakeshift.iceberg.spark_types import spark_json, to_spark
-from lakeshift.kernel import Attempt, Batches, new_operation_id
+from lakeshift.iceberg.spark_types import spark_json
+from lakeshift.kernel import new_operation_id
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -135,15 +136,6 @@ def read_context(
         exact=exact,
         metadata_columns=metadata_columns,
     )
-
-
-def read_task(task: tuple[FileToRead, ...], attempt: Attempt, *, context: ReadContext, io: FileIO) -> Batches:
-    """The kernel: the rows of some files, as Spark takes them."""
-    reader = FileReader(context, io)
-    convert = to_spark(Schema(*context.fields))
-    for file in task:
-        for batch in reader.read(file):
-            yield convert(batch)
 
 
 def _chosen(schema: Schema, columns: Sequence[str] | None, case_sensitive: bool) -> tuple[str, ...]:
