@@ -221,7 +221,10 @@ def test_time_travel_reads_with_the_schema_of_the_time(lake: Lake, evolved: str)
         expected = lake.java(f"SELECT * FROM lake.{evolved}.snapshot_id_{snapshot}")
         assert lake.ours(evolved, snapshot_id=snapshot) == expected
     where = "amount > 3.5 AND gone <> '9'"
-    expected = lake.java(f"SELECT gone, amount FROM lake.{evolved}.snapshot_id_{second} WHERE {where}")
+    # Plain rows: Iceberg 1.11 looks for a filter's columns in the current schema, and fails.
+    whole = lake.sql(f"SELECT gone, amount FROM lake.{evolved}.snapshot_id_{second}")
+    expected = _bag(lake.spark.createDataFrame(whole.collect(), whole.schema).filter(where))
+    assert sum(expected.values()) > 10
     assert lake.ours(evolved, columns=["gone", "amount"], where=where, snapshot_id=second) == expected
     with pytest.raises(ConfigError, match="'amount' of the condition does not exist"):
         lake.lake.iceberg(evolved).read(where="amount > 3.5")

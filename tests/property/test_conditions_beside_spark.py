@@ -21,7 +21,7 @@ from lakeshift.iceberg.row_filter import RowFilter
 from tests.conditions import SCHEMA, edge_rows, random_condition
 from tests.conftest import FULL
 
-SECONDS = 240 if FULL else 12
+SECONDS = 240 if FULL else 8
 AT_ONCE = 40
 
 
