@@ -60,5 +60,5 @@ def test_what_is_wrong_is_told_with_the_remedy(call: Any, tmp_path: Path) -> Non
     assert "column 'idd' (long) is not in the table" in str(unknown.exception)
     mixed = call("table", "append", "db.t", str(tmp_path / "a.json"), str(tmp_path / "b.csv"))
     assert isinstance(mixed.exception, ConfigError)
-    assert "several formats: csv, json" in str(mixed.exception)
+    assert "several formats (csv, json)" in str(mixed.exception)
     assert call("table", "append", "db.t").exit_code == 2
