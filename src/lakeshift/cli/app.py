@@ -26,7 +26,7 @@ class LazyGroup(click.Group):
         "demo": ("lakeshift.cli.demo", "Run the tour: a lake that evolves, chapter by chapter."),
         "doctor": ("lakeshift.cli.doctor", "Check Java, Spark, jars, executors and catalogs."),
         "hudi": ("lakeshift.cli.hudi", "Explain reads of Hudi tables, and print what a session needs for them."),
-        "rewrite": ("lakeshift.cli.rewrite", "Plan the compaction of an Iceberg table."),
+        "rewrite": ("lakeshift.cli.rewrite", "Plan and run the compaction of an Iceberg table."),
         "table": ("lakeshift.cli.table", "List, show, create and evolve Iceberg tables."),
     }
 

@@ -1,181 +1,142 @@
-"""``lakeshift rewrite``: which files of a table are worth rewriting. Planning starts no JVM."""
+"""``lakeshift rewrite``: which files of a table are worth rewriting, and rewriting them. Planning starts no JVM."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakeshift.cli.options import lake_options, open_lake
-from lakeshift.cli.output import emit, say, show_table
+from lakeshift.cli.options import lake_options, open_lake, settings
+from lakeshift.cli.output import console, emit, say
+from lakeshift.cli.quiet import quiet_jvm
+from lakeshift.cli.rewrite_output import show_plan, show_result, size_text, warn_of_fail_open
 from lakeshift.iceberg.rewrite.options import JOB_ORDERS, RewriteOptions
 
 if TYPE_CHECKING:
-    from lakeshift.iceberg.rewrite.plan import RewriteDataFilesPlanningResult, RewriteGroup
+    from lakeshift.iceberg.rewrite.progress import RewriteProgress, RewriteStep
 
-_SHOWN_GROUPS = 50
 _KINDS = {"int": click.INT, "float": click.FLOAT, "str": click.STRING}
 
 
 @click.group()
 def rewrite() -> None:
-    """Plan the compaction of an Iceberg table."""
+    """Plan and run the compaction of an Iceberg table."""
 
 
-def _rewrite_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Every option of a rewrite under the name that Java has for it; those not given are left out."""
+def _what_to_rewrite(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The table, the filter, and every option of a rewrite; the command takes ``lake``, ``name`` and ``wanted``."""
+
+    @wraps(command)
+    def with_arguments(name: str, catalog: str, warehouse: str, properties: tuple[str, ...], **given: Any) -> None:
+        own = {key: given.pop(key) for key in list(given) if key in ("with_files", "snapshot_properties")}
+        wanted = {key: value for key, value in given.items() if value is not None}
+        command(open_lake(catalog, warehouse, properties), name, wanted, **own)
+
+    decorated: Callable[..., Any] = lake_options(with_arguments)
     for item in reversed(fields(RewriteOptions)):
-        name, doc = item.metadata["java_name"], item.metadata["doc"]
-        default = "" if item.default is None else f" [default: {str(item.default).lower()}]"
-        kind = str(item.type).partition(" | ")[0]
-        if kind == "bool":
-            decorate = click.option(f"--{name}/--no-{name}", item.name, default=None, help=doc + default)
-        else:
-            chosen = click.Choice(JOB_ORDERS) if name == "rewrite-job-order" else _KINDS[kind]
-            decorate = click.option(f"--{name}", item.name, type=chosen, default=None, help=doc + default)
-        command = decorate(command)
-    return command
+        decorated = _option(item.name, item.metadata, str(item.type), item.default)(decorated)
+    for decorate in (
+        click.option(
+            "--case-sensitive", is_flag=True, default=None, help="Names in --where must have the table's case."
+        ),
+        click.option("--session-time-zone", metavar="ZONE", help="Of times in --where without one: Europe/Zurich."),
+        click.option("--branch", help="The branch to work on, main by default."),
+        click.option(
+            "--strictness",
+            type=click.Choice(["fail-open", "fail-closed"]),
+            default="fail-open",
+            show_default=True,
+            help="Include partitions for which the filter cannot be decided, or fail.",
+        ),
+        click.option("--target-spec-id", type=int, metavar="ID", help="Move all files of other specs to this spec."),
+        click.option("--where", metavar="SQL", help="Only files that may hold rows for which this is true."),
+        click.argument("name"),
+    ):
+        decorated = decorate(decorated)
+    return decorated
+
+
+def _option(name: str, about: Any, kind: str, default: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """An option under the name that Java has for it; where it is not given, it is left out."""
+    java_name = about["java_name"]
+    doc = about["doc"] + ("" if default is None else f" [default: {str(default).lower()}]")
+    kind = kind.partition(" | ")[0]
+    if kind == "bool":
+        return click.option(f"--{java_name}/--no-{java_name}", name, default=None, help=doc)
+    chosen = click.Choice(JOB_ORDERS) if name == "rewrite_job_order" else _KINDS[kind]
+    return click.option(f"--{java_name}", name, type=chosen, default=None, help=doc)
 
 
 @rewrite.command()
-@click.argument("name")
-@click.option("--where", metavar="SQL", help="Only files that may hold rows for which this is true.")
-@click.option("--target-spec-id", type=int, metavar="ID", help="Move all files of other specs to this spec.")
-@click.option(
-    "--strictness",
-    type=click.Choice(["fail-open", "fail-closed"]),
-    default="fail-open",
-    show_default=True,
-    help="Include partitions for which the filter cannot be decided, or fail.",
-)
-@click.option("--branch", help="The branch to plan on, main by default.")
-@click.option("--session-time-zone", metavar="ZONE", help="Of times in --where that have none, such as Europe/Zurich.")
-@click.option("--case-sensitive", is_flag=True, help="Names in --where must have the case of the table's columns.")
 @click.option("--files", "with_files", is_flag=True, help="List the files of each group.")
-@_rewrite_options
-@lake_options
-def plan(
-    name: str,
-    where: str | None,
-    target_spec_id: int | None,
-    strictness: str,
-    branch: str | None,
-    session_time_zone: str | None,
-    case_sensitive: bool,
-    with_files: bool,
-    catalog: str,
-    warehouse: str,
-    properties: tuple[str, ...],
-    **options: Any,
-) -> None:
+@_what_to_rewrite
+def plan(lake: Any, name: str, wanted: dict[str, Any], with_files: bool) -> None:
     """Show what a rewrite would do: its groups, and what the filter did in each spec. Writes nothing."""
-    result = (
-        open_lake(catalog, warehouse, properties)
-        .iceberg(name)
-        .plan_rewrite(
-            where,
-            target_spec_id,
-            strictness,
-            branch=branch,
-            case_sensitive=case_sensitive,
-            session_time_zone=session_time_zone,
-            **{key: value for key, value in options.items() if value is not None},
-        )
-    )
-    emit(result.to_dict(with_files=with_files), lambda: _show(result, with_files=with_files))
-    _warn(result)
+    result = lake.iceberg(name).plan_rewrite(**wanted)
+    emit(result.to_dict(with_files=with_files), lambda: show_plan(result, with_files=with_files))
+    warn_of_fail_open(result.filter_stats, result.warnings, result.warnings_omitted)
 
 
-def _show(result: RewriteDataFilesPlanningResult, *, with_files: bool) -> None:
-    groups = result.groups
-    if groups:
-        show_table(
-            ["Group", "Partition", "Specs", "Files", "Size", "Rows", "Delete files", "New files"],
-            [_group_row(group) for group in groups[:_SHOWN_GROUPS]],
-            "Groups",
-        )
-        if len(groups) > _SHOWN_GROUPS:
-            say(f"... and {len(groups) - _SHOWN_GROUPS} more groups; --json lists them all.")
-    for move in result.plan.moves:
-        say(
-            f"From spec {move.spec_id} to spec {result.plan.target_spec_id}: {move.files} files, "
-            f"{size_text(move.bytes)}, {move.rows} rows would move."
-        )
-    show_table(
-        ["Spec", "Partitioned by", "Filter", "Manifests", "Partitions", "Files", "Candidates", "Chosen"],
-        [
-            [
-                spec.spec_id,
-                ", ".join(spec.fields) or "unpartitioned",
-                f"{spec.status.value}{f': {spec.detail}' if spec.detail else ''}",
-                _of(spec.manifests_read, spec.manifests_skipped),
-                _of(spec.partitions - spec.partitions_excluded, spec.partitions_excluded),
-                _of(
-                    spec.files - spec.files_excluded_by_partition - spec.files_excluded_by_metrics,
-                    spec.files_excluded_by_partition + spec.files_excluded_by_metrics,
-                ),
-                spec.candidates,
-                spec.chosen,
-            ]
-            for spec in result.specs
-        ],
-        "What the filter did",
-    )
-    if with_files:
-        show_table(
-            ["Group", "File"], [[g.group_id, path] for g in groups for path in g.to_dict(with_files=True)["files"]]
-        )
-    plan = result.plan
-    say(
-        f"{len(groups)} groups: {plan.input_files} files of {size_text(plan.input_bytes)} would become about "
-        f"{plan.expected_output_files}."
-        if groups
-        else "Nothing to do."
-    )
+@rewrite.command()
+@click.option(
+    "--snapshot-property",
+    "snapshot_properties",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Kept in the summary of each snapshot (repeatable).",
+)
+@_what_to_rewrite
+def run(lake: Any, name: str, wanted: dict[str, Any], snapshot_properties: tuple[str, ...]) -> None:
+    """Rewrite what the plan shows, and commit it. Exits with 1 if a group failed."""
+    for text in snapshot_properties:
+        if "=" not in text:
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE.", param_hint="--snapshot-property")
+    table = lake.iceberg(name)
+    planned = table.plan_rewrite(**wanted)
+    warn_of_fail_open(planned.filter_stats, planned.warnings, planned.warnings_omitted)
+    if not planned.groups and settings.json is False:
+        say("Nothing to do.")
+        return
+    with quiet_jvm():
+        lake.spark.sparkContext.setLogLevel("ERROR")
+    try:
+        with _progress_bar() as progress:
+            result = table.rewrite_data_files(
+                **wanted,
+                snapshot_properties=dict(text.split("=", 1) for text in snapshot_properties),
+                progress=progress,
+            )
+    finally:
+        with quiet_jvm():
+            lake.spark.stop()
+    emit(result.to_dict(), lambda: show_result(result))
+    if result.failed_groups:
+        raise click.exceptions.Exit(1)
 
 
-def _group_row(group: RewriteGroup) -> list[object]:
-    specs = ", ".join(str(number) for number in group.spec_ids)
-    moves = f"{specs} -> {group.output_spec_id}" if group.moved_files else specs
-    return [
-        group.group_id,
-        group.partition,
-        moves,
-        group.input_files,
-        size_text(group.input_bytes),
-        group.input_rows,
-        group.delete_files,
-        group.expected_output_files,
-    ]
+@contextmanager
+def _progress_bar() -> Iterator[RewriteProgress | None]:
+    """A bar over bytes, with the groups that are done, on a terminal; nothing where output is for machines."""
+    if settings.json or not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+    columns = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[size]}"), TimeRemainingColumn()]
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("Planning", total=None, size="")
 
-def _of(kept: int, left_out: int) -> str:
-    return f"{kept} of {kept + left_out}" if left_out else str(kept)
+        def tell(step: RewriteStep) -> None:
+            bar.update(
+                task,
+                description=f"{step.groups_done} of {step.groups} groups",
+                completed=step.bytes_done,
+                total=step.bytes,
+                size=f"{size_text(step.bytes_done)} of {size_text(step.bytes)}",
+            )
 
-
-def _warn(result: RewriteDataFilesPlanningResult) -> None:
-    """On standard error, so that output for machines stays what it is."""
-    stats = result.filter_stats
-    if stats.fail_open_partitions:
-        click.echo(
-            f"Warning: the filter could not be decided for {stats.fail_open_partitions} partitions, so that "
-            f"{stats.fail_open_files} candidate files are included for safety. --strictness fail-closed makes this an "
-            "error.",
-            err=True,
-        )
-        for warning in result.warnings:
-            where = f"spec {warning.spec_id}" + (f", {warning.partition}" if warning.partition else "")
-            click.echo(f"  {where}: {warning.message}", err=True)
-        if result.warnings_omitted:
-            click.echo(f"  and {result.warnings_omitted} more", err=True)
-
-
-def size_text(size: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
+        yield tell

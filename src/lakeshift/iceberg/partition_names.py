@@ -8,9 +8,16 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import StringType
 
 from lakeshift.iceberg.partition_key import PartitionKey
-from lakeshift.iceberg.partition_types import is_unpartitioned, partition_values, schemas_newest_first
+from lakeshift.iceberg.partition_path import human_string
+from lakeshift.iceberg.partition_types import (
+    is_unpartitioned,
+    partition_field_type,
+    partition_values,
+    schemas_newest_first,
+)
 
 UNPARTITIONED = "unpartitioned"
 
@@ -41,18 +48,12 @@ class PartitionNames:
 
     def writer(self, field: PartitionField) -> Callable[[Any], str]:
         """What writes the values of a partition field."""
-        schemas = schemas_newest_first(self._metadata)
-        sources = (schema.find_type(field.source_id) for schema in schemas if field.source_id in schema.field_ids)
-        source = next(sources, None)
+        kind = partition_field_type(field, schemas_newest_first(self._metadata)) or StringType()
 
         def write(value: Any) -> str:
-            if value is None:
-                return "null"
             try:
-                text = "null" if source is None else str(field.transform.to_human_string(source, value))
-            except (ArithmeticError, ValueError):  # moments that Python's calendar does not have
+                return human_string(field.transform, kind, value)
+            except (ArithmeticError, TypeError, ValueError):  # a value that is not of the field's type
                 return str(value)
-            # Transforms say null of what they do not understand, too.
-            return str(value) if text == "null" else text
 
         return write

@@ -192,7 +192,7 @@ def files_to_read(
     The ledger has `FILE_COLUMNS` of data and `DELETE_FILE_COLUMNS` of delete files. ``rows`` says which of them, as
     positions in each spec's table; by default all.
     """
-    deletes = {spec_id: list(_delete_files(table)) for spec_id, table in ledger.deletes.items()}
+    deletes = {spec_id: list(delete_files(table)) for spec_id, table in ledger.deletes.items()}
     for spec_id, table in ledger.data.items():
         by_row: dict[int, list[DeleteFile]] = {}
         pairs = applied[spec_id].pairs()
@@ -216,7 +216,8 @@ def files_to_read(
             )
 
 
-def _delete_files(table: pa.Table) -> Iterator[DeleteFile]:
+def delete_files(table: pa.Table) -> Iterator[DeleteFile]:
+    """Delete files of a ledger, in its order; it has `DELETE_FILE_COLUMNS`."""
     names = ["file_path", "file_format", "content", "file_size_in_bytes"]
     names += ["equality_ids", "content_offset", "content_size_in_bytes"]
     columns = (table.column(name).to_pylist() for name in names)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from lakeshift.iceberg.commit.result import CommitResult
     from lakeshift.iceberg.rewrite.plan import RewriteDataFilesPlanningResult
+    from lakeshift.iceberg.rewrite.progress import RewriteProgress
+    from lakeshift.iceberg.rewrite.result import RewriteResult
     from lakeshift.iceberg.write import OnBadRows
     from lakeshift.lake import Lake
     from lakeshift.spark.progress import Progress
@@ -158,7 +160,7 @@ class IcebergTable:
         from lakeshift.iceberg.rewrite.planner import RewriteDataFilesPlanner
 
         chosen = RewriteOptions.of(options)
-        self._table.refresh()
+        self.refresh()
         spark = self._lake.running_spark
         if spark is not None:
             if case_sensitive is None:
@@ -202,6 +204,45 @@ class IcebergTable:
         )
         return overwrite.overwrite(
             self.refresh().table, request, dynamic=dynamic, isolation=overwrite.isolation_level(isolation)
+        )
+
+    def rewrite_data_files(
+        self,
+        where: str | BooleanExpression | None = None,
+        target_spec_id: int | None = None,
+        strictness: str = "fail-open",
+        *,
+        branch: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+        case_sensitive: bool | None = None,
+        session_time_zone: str | None = None,
+        progress: RewriteProgress | None = None,
+        **options: Any,
+    ) -> RewriteResult:
+        """Write files anew in a good size, with deletes applied; rows stay as they are.
+
+        Does what `plan_rewrite` with the same arguments shows. Other writers may go on meanwhile: appends never
+        conflict; a delete of rows that are being rewritten does, and then nothing is committed, or with
+        ``partial_progress_enabled`` everything but the groups that it is about.
+        """
+        from lakeshift.iceberg.rewrite.runner import run_rewrite
+
+        planned = self.plan_rewrite(
+            where,
+            target_spec_id,
+            strictness,
+            branch=branch,
+            case_sensitive=case_sensitive,
+            session_time_zone=session_time_zone,
+            **options,
+        )
+        return run_rewrite(
+            self._lake.spark,
+            self._table,
+            planned,
+            branch=branch,
+            snapshot_properties=snapshot_properties,
+            progress=progress,
         )
 
     def layout(self) -> list[SpecLayout]:

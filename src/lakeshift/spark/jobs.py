@@ -156,7 +156,7 @@ def _collect(
 
 def _task_frame(spark: SparkSession, tasks: Sequence[Any], names: Sequence[str] | None) -> DataFrame:
     ensure_executors(spark)
-    places = _places(len(tasks))
+    places = partition_places(len(tasks))
     rows = [
         (places[index], index, names[index] if names else f"Task {index}", bytearray(pickle.dumps(task)))
         for index, task in enumerate(tasks)
@@ -165,7 +165,7 @@ def _task_frame(spark: SparkSession, tasks: Sequence[Any], names: Sequence[str] 
     return spark.createDataFrame(rows, _TASKS_SCHEMA).repartition(len(tasks), "place")
 
 
-def _places(count: int) -> list[int]:
+def partition_places(count: int) -> list[int]:
     """For each partition of ``repartition(count, "place")``, an integer that Spark's hash sends there."""
     places: dict[int, int] = {}
     key = 0

@@ -274,6 +274,11 @@ def _groups_in(metadata: pq.FileMetaData, stretch: tuple[int, int] | None) -> li
     return [group for group in groups if stretch[0] <= _begin(metadata.row_group(group)) < stretch[1]]
 
 
+def rows_in_stretch(metadata: pq.FileMetaData, stretch: tuple[int, int]) -> int:
+    """How many rows the row groups have that begin in these bytes."""
+    return sum(metadata.row_group(group).num_rows for group in _groups_in(metadata, stretch))
+
+
 def _begin(group: pq.RowGroupMetaData) -> int:
     """The byte at which a row group begins."""
     column = group.column(0)
