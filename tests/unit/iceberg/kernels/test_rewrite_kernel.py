@@ -1,0 +1,231 @@
+"""The rewrite kernels without Spark: rows kept, deletes applied, files of even size, nothing left after a failure."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
+
+from lakeshift.iceberg.commit.change_set import append_change, row_delta_change
+from lakeshift.iceberg.commit.commit import commit
+from lakeshift.iceberg.kernels.rewrite import (
+    MoveTask,
+    RewriteReport,
+    RewriteTask,
+    rewrite_files,
+    send_rows,
+    write_moved,
+)
+from lakeshift.iceberg.rewrite.group_jobs import worth_joining
+from lakeshift.iceberg.rewrite.options import RewriteOptions
+from lakeshift.iceberg.rewrite.planner import RewriteDataFilesPlanner
+from lakeshift.iceberg.rewrite.tasks import GroupFiles, cut, move_tasks, rewrite_job, rewrite_tasks
+from lakeshift.kernel import Attempt
+from lakeshift.locations import canonical_location
+from tests.tables import (
+    EVENTS,
+    data_file,
+    equality_deletes,
+    events,
+    files_under,
+    local_catalog,
+    position_deletes,
+)
+
+BY_DAY = PartitionSpec(PartitionField(2, 1000, DayTransform(), "ts_day"))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return local_catalog(tmp_path).create_table("db.events", EVENTS, partition_spec=BY_DAY)
+
+
+def plan(table: Table, target_spec_id: int | None = None, **options: Any) -> Any:
+    planner = RewriteDataFilesPlanner(
+        table.metadata,
+        table.io,
+        options=RewriteOptions(rewrite_all=True, **options),
+        target_spec_id=target_spec_id,
+    )
+    return planner.plan()
+
+
+def rewritten(table: Table, planned: Any, **arguments: Any) -> list[tuple[RewriteTask, RewriteReport]]:
+    """Run the kernel on every task of a plan whose rows keep their partition."""
+    job, made = rewrite_job(table.metadata, planned), GroupFiles(planned)
+    found = []
+    for group in planned.groups:
+        for task in rewrite_tasks(group, made.of(group), job.outputs[group.output_spec_id], **arguments):
+            (report,) = rewrite_files(task, Attempt("op", len(found)), job=job, io=table.io)
+            found.append((task, report))
+    return found
+
+
+def rows_of(report: RewriteReport) -> list[dict[str, Any]]:
+    tables = [pq.read_table(canonical_location(file.location)) for file in report.files]
+    return [row for each in tables for row in each.to_pylist()]
+
+
+def test_rows_go_from_file_to_file_in_their_order(table: Table) -> None:
+    first, second = events(1, 5), events(1, 4, first=100, hour=3)
+    commit(table, append_change(table.metadata, [data_file(table, first), data_file(table, second)]))
+    ((_, report),) = rewritten(table, plan(table))
+    assert rows_of(report) == [*first, *second]
+    (file,) = report.files
+    assert (file.rows, file.spec_id) == (9, 0)
+    assert "/data/ts_day=2026-01-01/op-00000-" in file.location
+    assert file.null_value_counts[1] == 0
+    assert report.seconds > 0
+
+
+def test_deletes_of_every_kind_are_applied(table: Table) -> None:
+    rows = events(1, 9)
+    kept = data_file(table, rows)
+    commit(table, append_change(table.metadata, [kept]))
+    deletes = [position_deletes(table, kept, [0, 8]), equality_deletes(table, [rows[3]], ["id"])]
+    commit(table, row_delta_change(table.metadata, [], deletes))
+    with table.update_spec() as update:
+        update.remove_field("ts_day")
+    commit(table, row_delta_change(table.metadata, [], [equality_deletes(table, [rows[5]], ["id", "region"])]))
+    (group,) = plan(table).groups
+    assert group.delete_files == 3
+    ((_, report),) = rewritten(table, plan(table))
+    assert [row["id"] for row in rows_of(report)] == [1, 2, 4, 6, 7]
+
+
+def test_a_group_whose_rows_are_all_deleted_leaves_no_file(table: Table) -> None:
+    kept = data_file(table, events(1, 3))
+    commit(table, append_change(table.metadata, [kept]))
+    commit(table, row_delta_change(table.metadata, [], [position_deletes(table, kept, [0, 1, 2])]))
+    before = files_under(table.location())
+    ((_, report),) = rewritten(table, plan(table))
+    assert report.files == []
+    assert files_under(table.location()) == before
+
+
+def wide(number: int, count: int) -> list[dict[str, Any]]:
+    """Rows that compress badly: text without a pattern."""
+    import random
+
+    chance = random.Random(number)
+    return [{**row, "region": chance.randbytes(60).hex()} for row in events(1, count, first=number * count)]
+
+
+@pytest.mark.parametrize(("files", "rows"), [(6, 700), (1, 4200), (40, 100)])
+def test_new_files_are_of_even_size_by_real_bytes(table: Table, files: int, rows: int) -> None:
+    """Each is within the limits, whatever the input's sizes were, and none is a small rest."""
+    written = [data_file(table, wide(number, rows)) for number in range(files)]
+    commit(table, append_change(table.metadata, written))
+    target = sum(file.file_size_in_bytes for file in written) // 5
+    planned = plan(table, target_file_size_bytes=target)
+    ((_, report),) = rewritten(table, planned)
+    assert sum(file.rows for file in report.files) == files * rows
+    assert len(report.files) in (2, 3)  # they compress to half of what they were
+    for file in report.files:
+        assert planned.sizes.smallest <= file.size <= planned.sizes.largest
+        assert len(file.split_offsets) <= 8
+
+
+def test_row_groups_do_not_become_small(table: Table) -> None:
+    written = [data_file(table, wide(number, 100)) for number in range(30)]
+    commit(table, append_change(table.metadata, written))
+    ((_, report),) = rewritten(table, plan(table))
+    assert [len(file.split_offsets) for file in report.files] == [1]
+
+
+def test_a_large_group_is_split_and_so_are_its_large_files(table: Table) -> None:
+    small = [data_file(table, wide(number, 100)) for number in range(4)]
+    large = data_file(table, wide(9, 4000))
+    path = Path(canonical_location(large.file_path))
+    pq.write_table(pq.read_table(path), path, row_group_size=500, store_schema=False)
+    large._data[5] = path.stat().st_size
+    commit(table, append_change(table.metadata, [*small, large]))
+    planned = plan(table, target_file_size_bytes=large.file_size_in_bytes // 8)
+    found = rewritten(table, planned, task_bytes=large.file_size_in_bytes // 4)
+    assert len(found) == 4
+    stretches = [file.stretch for task, _ in found for file in task.files if file.path == large.file_path]
+    assert len(stretches) > 1
+    assert None not in stretches
+    rows = [row for number in range(4) for row in wide(number, 100)] + wide(9, 4000)
+    assert sorted(row["id"] for _, report in found for row in rows_of(report)) == sorted(row["id"] for row in rows)
+    # One may be small, as long as planning would not choose it again.
+    assert worth_joining([file for _, report in found for file in report.files], planned) == []
+
+
+def test_a_failure_leaves_nothing_behind(table: Table) -> None:
+    written = [data_file(table, wide(number, 300)) for number in range(4)]
+    commit(table, append_change(table.metadata, written))
+    before = files_under(table.location())
+    Path(canonical_location(written[-1].file_path)).write_bytes(b"PAR1 broken PAR1")
+    with pytest.raises(pa.ArrowInvalid):
+        rewritten(table, plan(table, target_file_size_bytes=10_000))
+    assert files_under(table.location()) == before
+
+
+def test_rows_that_move_go_to_the_task_of_their_new_partition(table: Table) -> None:
+    """Both halves without Spark in between: rows are sent by place, and each place writes its partitions whole."""
+    commit(table, append_change(table.metadata, [data_file(table, events(d, 50, first=100 * d)) for d in (1, 2, 3)]))
+    with table.update_spec() as update:
+        update.remove_field("ts_day")
+        update.add_field("id", BucketTransform(8), "id_bucket")
+        update.add_field("region", IdentityTransform(), "region")
+    (group,) = plan(table, target_spec_id=1).groups
+    assert group.key is None
+    job, made = rewrite_job(table.metadata, plan(table, target_spec_id=1)), GroupFiles(plan(table, target_spec_id=1))
+    places = (7, 8, 9)
+    sent: dict[int, list[pa.RecordBatch]] = {place: [] for place in places}
+    tasks = move_tasks(group, made.of(group), places, cores=2)
+    assert sorted(len(task.files) for task in tasks) == [1, 2]
+    for number, task in enumerate(tasks):
+        for message in send_rows(task, Attempt("op", number), job=job, spec_id=1, io=table.io):
+            sent[message.column("place")[0].as_py()].append(message)
+    reports = [
+        report
+        for number, batches in enumerate(sent.values())
+        for report in write_moved(iter(batches), Attempt("op", 10 + number), job=job, spec_id=1, io=table.io)
+    ]
+    files = [file for report in reports for file in report.files]
+    partitions = [tuple(file.partition) for file in files]
+    assert len(set(partitions)) == len(partitions) == 8
+    assert sum(file.rows for file in files) == 150
+    for file in files:
+        bucket = int.from_bytes(file.partition[0] or b"", "little")
+        stored = pq.read_table(canonical_location(file.location))["id"].to_pylist()
+        assert {BucketTransform(8).transform(EVENTS.find_type("id"))(value) for value in stored} == {bucket}
+
+
+def test_cutting_keeps_every_byte_once(table: Table) -> None:
+    commit(table, append_change(table.metadata, [data_file(table, wide(n, 50 * n)) for n in range(1, 9)]))
+    (group,) = plan(table).groups
+    files = GroupFiles(plan(table)).of(group)
+    for pieces in range(1, 12):
+        parts = cut(files, pieces)
+        assert len(parts) <= pieces
+        by_path: dict[str, list[tuple[int, int]]] = {}
+        for part in parts:
+            assert part
+            for file in part:
+                by_path.setdefault(file.path, []).append(file.stretch or (0, file.length))
+        for file in files:
+            stretches = by_path[file.path]
+            assert stretches[0][0] == 0
+            assert stretches[-1][1] >= file.length
+            assert all(before[1] == after[0] for before, after in pairwise(stretches))
+
+
+def test_tasks_pickle(table: Table) -> None:
+    import pickle
+
+    commit(table, append_change(table.metadata, [data_file(table, events(1))]))
+    planned = plan(table)
+    job = rewrite_job(table.metadata, planned)
+    task = MoveTask(tuple(GroupFiles(planned).of(planned.groups[0])), (1,))
+    assert pickle.loads(pickle.dumps(task)) == task
+    assert pickle.loads(pickle.dumps(job)).sizes == planned.sizes
