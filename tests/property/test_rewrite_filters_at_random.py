@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyiceberg.expressions import (
     And,
     BooleanExpression,
@@ -54,6 +55,7 @@ from tests.conftest import FULL
 from tests.tables import EVENTS, data_file, live_entries, local_catalog, partition_of
 
 SECONDS = 120 if FULL else 8
+pytestmark = pytest.mark.plain
 FIELDS = [
     ("ts", DayTransform(), "d"),
     ("ts", HourTransform(), "h"),
