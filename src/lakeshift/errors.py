@@ -43,6 +43,10 @@ class BadRowsError(LakeshiftError, ValueError):
     """Rows that cannot be written as they are; nothing was committed."""
 
 
+class MergeCardinalityError(LakeshiftError, ValueError):
+    """A MERGE in which several source rows match one target row; nothing was committed."""
+
+
 class FilterNotEvaluableError(LakeshiftError, ValueError):
     """A filter that cannot be decided for every partition, where the caller asked for certainty."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from lakeshift.iceberg.commit.result import CommitResult
+    from lakeshift.iceberg.dml.merge import Merge
+    from lakeshift.iceberg.dml.run import Run
     from lakeshift.iceberg.rewrite.plan import RewriteDataFilesPlanningResult
     from lakeshift.iceberg.rewrite.progress import RewriteProgress
     from lakeshift.iceberg.rewrite.result import RewriteResult
@@ -244,6 +247,77 @@ class IcebergTable:
             snapshot_properties=snapshot_properties,
             progress=progress,
         )
+
+    def delete(
+        self,
+        where: str | Column,
+        mode: str | None = None,
+        *,
+        branch: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> CommitResult:
+        """Delete the rows for which a condition is true, whatever specs their files have.
+
+        ``where`` is Spark SQL text, which prunes files, or a Column, which does not. ``mode`` is ``merge-on-read``
+        or ``copy-on-write``; None takes the table property ``write.delete.mode``. Position deletes take the spec of
+        the data they refer to. A condition that matches nothing commits nothing: ``snapshot_id`` is None then.
+        """
+        from lakeshift.iceberg.dml.delete import delete
+
+        return delete(self._run("delete", mode, branch, snapshot_properties, progress), where)
+
+    def update(
+        self,
+        set: Mapping[str, str | Column],  # noqa: A002 - SQL's own word, and the API's
+        where: str | Column | None = None,
+        mode: str | None = None,
+        *,
+        branch: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> CommitResult:
+        """Assign to columns of the rows for which a condition is true, of all rows without one.
+
+        ``set`` maps columns to Spark SQL text or Columns, which see the row as it was. Changed rows are written under
+        the default spec. A value that its column cannot hold without loss is an error, and nothing is committed.
+        """
+        from lakeshift.iceberg.dml.update import update
+
+        return update(self._run("update", mode, branch, snapshot_properties, progress), set, where)
+
+    def merge(
+        self,
+        source: DataFrame,
+        on: str | Column,
+        mode: str | None = None,
+        *,
+        branch: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
+    ) -> Merge:
+        """Begin a MERGE of a frame into the table; add clauses to it, then call ``execute()``.
+
+        In ``on`` and in the clauses the table's columns are ``target.<name>`` and the frame's ``source.<name>``.
+        """
+        from lakeshift.iceberg.dml.merge import Merge
+
+        return Merge(partial(self._run, "merge", mode, branch, snapshot_properties, progress), source, on)
+
+    def _run(
+        self,
+        operation: str,
+        mode: str | None,
+        branch: str | None,
+        snapshot_properties: Mapping[str, str] | None,
+        progress: Progress | None,
+    ) -> Run:
+        from lakeshift.iceberg.dml.rules import Operation, Rules
+        from lakeshift.iceberg.dml.run import Run
+
+        table, properties = self.refresh().table, dict(snapshot_properties or {})
+        rules = Rules.of(table.metadata, Operation(operation), mode, branch, properties)
+        return Run(self._lake.spark, table, rules, properties, progress)
 
     def layout(self) -> list[SpecLayout]:
         """What lies under each spec, in spec id order, from the manifest list alone."""

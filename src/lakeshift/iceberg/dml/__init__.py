@@ -1,0 +1,1 @@
+"""DELETE, UPDATE and MERGE: rows are marked first, then moved, then one commit makes it so."""
