@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lakeshift.cli import change
 from lakeshift.cli.inputs import format_option, progress_bar, quiet_session, read_input
 from lakeshift.cli.options import lake_options, open_lake
 from lakeshift.cli.output import emit, say, show_table
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 @click.group()
 def table() -> None:
-    """List, show, create, evolve and write Iceberg tables."""
+    """List, show, create, evolve, write and change Iceberg tables."""
+
+
+for command in (change.delete, change.update, change.merge):
+    table.add_command(command)
 
 
 @table.command("list")

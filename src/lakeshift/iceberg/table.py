@@ -185,6 +185,7 @@ class IcebergTable:
     def overwrite(
         self,
         df: DataFrame,
+        where: str | Column | None = None,
         *,
         dynamic: bool = False,
         spec_id: int | None = None,
@@ -198,13 +199,21 @@ class IcebergTable:
         """Replace all rows by those of a Spark frame, or with ``dynamic`` the rows of the partitions it touches.
 
         Partitions are those of the spec that is written; rows of theirs that lie in files of other specs
-        are replaced too. ``isolation="snapshot"`` keeps rows that others add meanwhile.
+        are replaced too. With ``where`` the rows for which it is true are replaced, and no others, whatever files
+        they lie in. ``isolation="snapshot"`` keeps rows that others add meanwhile.
         """
         from lakeshift.iceberg import overwrite, write
 
         request = write.WriteRequest(
             df, spec_id, on_bad_rows, quarantine, branch, dict(snapshot_properties or {}), progress
         )
+        if where is not None:
+            from lakeshift.iceberg.dml.overwrite_where import overwrite_where
+
+            if dynamic:
+                raise ConfigError("Both where and dynamic=True were given; each says which rows give way. Give one.")
+            run = self.begin("delete", None, branch, snapshot_properties, progress)
+            return overwrite_where(run, request, where, overwrite.isolation_level(isolation))
         return overwrite.overwrite(
             self.refresh().table, request, dynamic=dynamic, isolation=overwrite.isolation_level(isolation)
         )
@@ -265,7 +274,7 @@ class IcebergTable:
         """
         from lakeshift.iceberg.dml.delete import delete
 
-        return delete(self._run("delete", mode, branch, snapshot_properties, progress), where)
+        return delete(self.begin("delete", mode, branch, snapshot_properties, progress), where)
 
     def update(
         self,
@@ -284,7 +293,7 @@ class IcebergTable:
         """
         from lakeshift.iceberg.dml.update import update
 
-        return update(self._run("update", mode, branch, snapshot_properties, progress), set, where)
+        return update(self.begin("update", mode, branch, snapshot_properties, progress), set, where)
 
     def merge(
         self,
@@ -302,16 +311,17 @@ class IcebergTable:
         """
         from lakeshift.iceberg.dml.merge import Merge
 
-        return Merge(partial(self._run, "merge", mode, branch, snapshot_properties, progress), source, on)
+        return Merge(partial(self.begin, "merge", mode, branch, snapshot_properties, progress), source, on)
 
-    def _run(
+    def begin(
         self,
         operation: str,
-        mode: str | None,
-        branch: str | None,
-        snapshot_properties: Mapping[str, str] | None,
-        progress: Progress | None,
+        mode: str | None = None,
+        branch: str | None = None,
+        snapshot_properties: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
     ) -> Run:
+        """Begin a delete, update or merge on the table as it is now: for previews, which change nothing."""
         from lakeshift.iceberg.dml.rules import Operation, Rules
         from lakeshift.iceberg.dml.run import Run
 

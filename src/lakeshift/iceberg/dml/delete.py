@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 def delete(run: Run, where: str | Column) -> CommitResult:
     """Delete rows. Files that match wholly go unread; a condition that matches nothing commits nothing."""
-    condition, target = _plan(run, where)
+    condition, target = plan_delete(run, where)
     return apply(run, target, mark(run, target, condition), where=condition.pushed)
 
 
 def preview_delete(run: Run, where: str | Column) -> Preview:
     """What `delete` would change."""
-    condition, target = _plan(run, where)
+    condition, target = plan_delete(run, where)
     return Preview.of(run, target, mark(run, target, condition, dry=True))
 
 
-def _plan(run: Run, where: str | Column) -> tuple[Condition, Target]:
+def plan_delete(run: Run, where: str | Column) -> tuple[Condition, Target]:
+    """The condition as it is understood, and the files it can be true in."""
     condition = read_condition(run, where)
     metadata, io = run.table.metadata, run.table.io
     return condition, plan_target(metadata, io, run.rules.branch, condition.pushed, drop_whole=condition.exact)

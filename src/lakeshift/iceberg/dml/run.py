@@ -252,9 +252,11 @@ def apply(
     *,
     where: BooleanExpression | None = None,
     moves_rows: bool = False,
+    added: tuple[DataFile, ...] = (),
 ) -> CommitResult:
     """Commit what was marked, with the rows that take its place; ``where`` is what the operation looked at.
 
+    ``added`` are files of new rows that were written before; they share the fate of the others.
     Whatever happens, no file stays that the table does not refer to, unless the outcome is unknown.
     """
     copy = run.rules.mode is Mode.COPY_ON_WRITE
@@ -268,8 +270,9 @@ def apply(
             files, operation_id = _written(run, new_rows)
     except BaseException:
         marks.remove(run.table)
+        remove_files(run.table.io, [file.file_path for file in added])
         raise
-    change, validation = _change(run, target, marks, files, where, moves_rows)
+    change, validation = _change(run, target, marks, (*added, *files), where, moves_rows)
     if change.is_empty:
         return CommitResult(snapshot_id=None)
     result = commit(

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.schema import Schema
 
 from lakeshift.iceberg.kernels.applied_deletes import DeleteFile, DeleteReader
 from lakeshift.iceberg.kernels.position_deletes import (
@@ -124,7 +125,7 @@ def _mark(
 def read_with_ids(task: Iterable[NumberedFile], attempt: Attempt, *, context: ReadContext, io: FileIO) -> Batches:
     """The rows of some files as Spark takes them, and after their columns the id of each row."""
     reader = FileReader(replace(context, metadata_columns=("_pos",)), io)
-    convert = to_spark(context.arrow)
+    convert = to_spark(Schema(*context.fields))
     for file in task:
         for batch in reader.read(file.read):
             yield _with_ids(batch, file.number, convert)
@@ -150,7 +151,7 @@ def read_by_marks(
     """The marked rows of some files with the id of each, or the unmarked ones, as Spark takes them."""
     reader = FileReader(replace(context, metadata_columns=("_pos",)), io)
     marks = DeleteReader(io, context.schemas)
-    convert = to_spark(context.arrow)
+    convert = to_spark(Schema(*context.fields))
     for file in task:
         marked = marks.positions(file.read.path, [_as_delete(*mark) for mark in file.marks])
         for batch in reader.read(file.read):
