@@ -91,15 +91,16 @@ class Merge:
 
     def execute(self) -> CommitResult:
         """Do it, in one commit."""
-        return self._planned().execute()
+        return self.begin().execute()
 
     def preview(self) -> Preview:
         """What ``execute()`` would change; nothing is written."""
-        return self._planned().preview()
+        return self.begin().preview()
 
-    def _planned(self) -> _Merging:
+    def begin(self) -> Merging:
+        """Check the clauses against the table as it is now."""
         check_clauses(self._clauses)
-        merging = _Merging(self._begin(), self._source, self._on, tuple(self._clauses))
+        merging = Merging(self._begin(), self._source, self._on, tuple(self._clauses))
         merging.check()
         return merging
 
@@ -115,7 +116,7 @@ def _given(assigned: Mapping[str, Any] | None, name: str) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Met:
+class Met:
     """The source as it was evaluated once, and what it met."""
 
     source: DataFrame
@@ -127,7 +128,7 @@ class _Met:
 
 
 @dataclass(frozen=True)
-class _Merging:
+class Merging:
     run: Run
     given: DataFrame
     on: str | Column
@@ -154,22 +155,22 @@ class _Merging:
                 project(frame, schema, [self._case(clause)], str(clause))
 
     def execute(self) -> CommitResult:
-        met = self._meet()
+        met = self.meet()
         try:
-            rows = self._new_rows(met)
+            rows = self.new_rows(met)
         except BaseException:
             met.marks.remove(self.run.table)
             raise
         return apply(self.run, met.target, met.marks, rows, where=met.where, moves_rows=True)
 
     def preview(self) -> Preview:
-        met = self._meet(dry=True)
+        met = self.meet(dry=True)
         inserts = self._inserts(met)
         updates = [clause.number for clause in self.clauses if not clause.is_delete]
         moved = met.matches.filter(_is_one_of(ACTION, updates)).count() if updates else 0
         return Preview.of(self.run, met.target, met.marks, (inserts.count() if inserts is not None else 0) + moved)
 
-    def _meet(self, *, dry: bool = False) -> _Met:
+    def meet(self, *, dry: bool = False) -> Met:
         """Evaluate the source once, join it with what it can match, and mark the rows that clauses change."""
         from pyspark.sql import functions
 
@@ -191,7 +192,7 @@ class _Merging:
                     "Nothing was committed. Leave one source row for each target row, for instance with "
                     "dropDuplicates on the key."
                 )
-        return _Met(source, small, where, target, matches, marks)
+        return Met(source, small, where, target, matches, marks)
 
     def _where(self, source: DataFrame) -> tuple[BooleanExpression, int]:
         """What target rows must pass to meet a source row, and the number of source rows."""
@@ -260,11 +261,12 @@ class _Merging:
             rows = rows.repartition(tasks, functions.expr(f"shiftright({ROW_ID}, {ROW_BITS})"))
         return mark_frame(self.run, target, rows, tasks=tasks, dry=dry)
 
-    def _new_rows(self, met: _Met) -> DataFrame | None:
+    def new_rows(self, met: Met) -> DataFrame | None:
+        """Updated and inserted rows."""
         frames = [frame for frame in (self._updates(met), self._inserts(met)) if frame is not None]
         return reduce(lambda left, right: left.unionByName(right), frames) if frames else None
 
-    def _updates(self, met: _Met) -> DataFrame | None:
+    def _updates(self, met: Met) -> DataFrame | None:
         from pyspark.sql import functions
 
         updates = [clause for clause in self.clauses if clause.kind is not Kind.NOT_MATCHED and not clause.is_delete]
@@ -282,7 +284,7 @@ class _Merging:
         both = moved.alias(TARGET).join(source, functions.col(_MATCH) == functions.col(_SOURCE_ROW), "left")
         return project(both, self.run.table.schema(), cases, "MERGE")
 
-    def _inserts(self, met: _Met) -> DataFrame | None:
+    def _inserts(self, met: Met) -> DataFrame | None:
         from pyspark.sql import functions
 
         inserts = [clause for clause in self.clauses if clause.kind is Kind.NOT_MATCHED]

@@ -22,20 +22,23 @@ _WHAT = "UPDATE"
 
 def update(run: Run, assigned: Mapping[str, str | Column], where: str | Column | None) -> CommitResult:
     """Assign to columns of the rows that match; they move to the default spec."""
-    case, condition, target = _plan(run, assigned, where)
+    case, condition, target = plan_update(run, assigned, where)
     marks = mark(run, target, condition)
-    rows = _updated(run, target, marks, case) if marks.counts else None
+    rows = updated_rows(run, target, marks, case) if marks.counts else None
     return apply(run, target, marks, rows, where=condition.pushed, moves_rows=True)
 
 
 def preview_update(run: Run, assigned: Mapping[str, str | Column], where: str | Column | None) -> Preview:
     """What `update` would change."""
-    _, condition, target = _plan(run, assigned, where)
+    _, condition, target = plan_update(run, assigned, where)
     marks = mark(run, target, condition, dry=True)
     return Preview.of(run, target, marks, inserted=marks.rows)
 
 
-def _plan(run: Run, assigned: Mapping[str, str | Column], where: str | Column | None) -> tuple[Case, Condition, Target]:
+def plan_update(
+    run: Run, assigned: Mapping[str, str | Column], where: str | Column | None
+) -> tuple[Case, Condition, Target]:
+    """What rows become, the condition as it is understood, and the files it can be true in."""
     schema = run.table.schema()
     writable_spec(run.table.metadata)
     case = update_case(0, assigned, run, _WHAT)
@@ -58,5 +61,6 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _updated(run: Run, target: Target, marks: Marks, case: Case) -> DataFrame:
+def updated_rows(run: Run, target: Target, marks: Marks, case: Case) -> DataFrame:
+    """The marked rows, as the assignments leave them."""
     return project(rows_by_marks(run, target, marks, "marked"), run.table.schema(), [case], _WHAT)
