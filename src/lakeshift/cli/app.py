@@ -27,7 +27,7 @@ class LazyGroup(click.Group):
         "doctor": ("lakeshift.cli.doctor", "Check Java, Spark, jars, executors and catalogs."),
         "hudi": ("lakeshift.cli.hudi", "Explain reads of Hudi tables, and print what a session needs for them."),
         "rewrite": ("lakeshift.cli.rewrite", "Plan and run the compaction of an Iceberg table."),
-        "table": ("lakeshift.cli.table", "List, show, create and evolve Iceberg tables."),
+        "table": ("lakeshift.cli.table", "List, show, create, evolve, write and change Iceberg tables."),
     }
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -6,7 +6,7 @@ evaluated once: rows are marked by it, whole rows are read by the marks, and new
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from lakeshift.iceberg.commit.result import CommitResult
 from lakeshift.iceberg.dml.assignments import ACTION, Assignments, Case, project
 from lakeshift.iceberg.dml.conditions import check_condition
 from lakeshift.iceberg.dml.merge_clauses import Clause, Kind, check_clauses, needs_cardinality_check
-from lakeshift.iceberg.dml.merge_keys import SOURCE, TARGET, key_pairs, key_range, named_columns, target_only
+from lakeshift.iceberg.dml.merge_keys import SOURCE, TARGET, KeyPair, key_pairs, key_range, named_columns, target_only
 from lakeshift.iceberg.dml.plan import Target, plan_target
 from lakeshift.iceberg.dml.run import (
     Marks,
@@ -32,10 +32,11 @@ from lakeshift.iceberg.dml.run import (
     target_frame,
 )
 from lakeshift.iceberg.dml.update import quoted, update_case
-from lakeshift.iceberg.kernels.mark import ACTS, ROW_ID
+from lakeshift.iceberg.kernels.mark import ACTS, ROW_ID, Keys, PackedKeys, pack_keys
 from lakeshift.iceberg.kernels.position_deletes import ROW_BITS
 from lakeshift.iceberg.specs import writable_spec
 from lakeshift.spark.frames import cores_of, is_case_sensitive
+from lakeshift.spark.jobs import run_over_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -46,6 +47,8 @@ _MATCH = "__lakeshift_match"
 # What a join may send to every executor. Spark's own guesses for these frames are wrong, so the hint is explicit.
 BROADCAST_BYTES = 64 * 1024 * 1024
 _TASKS_PER_CORE = 4
+# What a key takes on its way through the driver, at most about.
+KEY_BYTES = 64
 
 
 class Merge:
@@ -177,10 +180,12 @@ class Merging:
         run = self.run
         # Stored as it is, not as a plan that might be run again with another result.
         source = self.given.withColumn(_SOURCE_ROW, functions.monotonically_increasing_id()).localCheckpoint()
-        where, rows = self._where(source)
+        pairs = self._pairs(source)
+        where, rows = self._where(source, pairs)
         target = plan_target(run.table.metadata, run.table.io, run.rules.branch, where)
         small = rows * _width(source) <= BROADCAST_BYTES
-        matches = self._matches(source, target, where, small)
+        keys = self._keys(source, pairs, rows) if target.candidates else None
+        matches = self._matches(source, target, where, small, keys)
         marks = Marks()
         if self._changes_target:
             marks = self._mark(matches, target, in_place=small, dry=dry)
@@ -194,14 +199,32 @@ class Merging:
                 )
         return Met(source, small, where, target, matches, marks)
 
-    def _where(self, source: DataFrame) -> tuple[BooleanExpression, int]:
+    def _pairs(self, source: DataFrame) -> list[KeyPair]:
+        """Columns that must be equal for rows to meet, unless rows that meet nothing matter as well."""
+        schema = self.run.table.schema()
+        types = {field.name: field.dataType.simpleString() for field in source.schema.fields}
+        target = {field.name: field.dataType.simpleString() for field in spark_schema(schema).fields}
+        return [] if self._looks_at_all else key_pairs(self.on, schema, types, target)
+
+    def _keys(self, source: DataFrame, pairs: Sequence[KeyPair], rows: int) -> Keys | None:
+        """The source's keys, where they are few enough to send along with every task."""
+        if not pairs or rows * KEY_BYTES > BROADCAST_BYTES:
+            return None
+        packed = run_over_frame(
+            source.select(quoted(pairs[0].source)),
+            pack_keys,
+            PackedKeys,
+            operation_id=self.run.operation_id,
+            title=f"Keys for {self.run.name}",
+        )
+        streams = tuple(record.stream for report in packed for record in report.records)
+        return Keys(pairs[0].target, streams) if streams else None
+
+    def _where(self, source: DataFrame, pairs: Sequence[KeyPair]) -> tuple[BooleanExpression, int]:
         """What target rows must pass to meet a source row, and the number of source rows."""
         from pyspark.sql import functions
 
         schema = self.run.table.schema()
-        types = {field.name: field.dataType.simpleString() for field in source.schema.fields}
-        target = {field.name: field.dataType.simpleString() for field in spark_schema(schema).fields}
-        pairs = [] if self._looks_at_all else key_pairs(self.on, schema, types, target)
         found = source.agg(
             functions.count(functions.lit(1)),
             *(edge(functions.col(quoted(pair.source))) for pair in pairs for edge in (functions.min, functions.max)),
@@ -219,11 +242,15 @@ class Merging:
         where = key_range(pairs, ranges)
         return (where if alone == AlwaysTrue() else And(where, alone)), found[0]
 
-    def _matches(self, source: DataFrame, target: Target, where: BooleanExpression, small_source: bool) -> DataFrame:
+    def _matches(
+        self, source: DataFrame, target: Target, where: BooleanExpression, small_source: bool, keys: Keys | None
+    ) -> DataFrame:
         """Every pair that meets, with what becomes of it; with clauses for them, target rows that met nothing too."""
         from pyspark.sql import functions
 
-        left = target_frame(self.run, target, self._joined_columns, where, only_matching=not self._looks_at_all)
+        left = target_frame(
+            self.run, target, self._joined_columns, where, only_matching=not self._looks_at_all, keys=keys
+        )
         right = source.withColumnRenamed(_SOURCE_ROW, _MATCH).alias(SOURCE)
         rows = sum(file.read.record_count for file in target.candidates)
         if small_source:

@@ -31,6 +31,7 @@ from lakeshift.iceberg.dml.rules import Mode, Rules
 from lakeshift.iceberg.kernels.mark import (
     ROW_ID,
     FileWithMarks,
+    Keys,
     MarkReport,
     mark_matching,
     mark_rows,
@@ -194,17 +195,19 @@ def target_frame(
     where: BooleanExpression | None = None,
     *,
     only_matching: bool = False,
+    keys: Keys | None = None,
 ) -> DataFrame:
     """Rows of the target's files, some of their columns and the id of each row.
 
-    ``where`` skips row groups; with ``only_matching`` also rows, for a filter that means the same to Spark.
+    ``where`` skips row groups; with ``only_matching`` also rows, for a filter that means the same to Spark. ``keys``
+    skips rows that have none of them.
     """
     metadata = run.table.metadata
     context = read_context(metadata, run.table.schema(), columns, where, exact=only_matching)
     tasks = into_tasks(target.candidates, metadata.properties, cores_of(run.spark))
     return frame_of_tasks(
         run.spark,
-        partial(read_with_ids, context=context, io=run.table.io),
+        partial(read_with_ids, context=context, io=run.table.io, keys=keys),
         tasks,
         spark_schema(Schema(*context.fields), with_ids=True),
         operation_id=run.operation_id,

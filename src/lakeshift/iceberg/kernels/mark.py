@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.schema import Schema
@@ -122,13 +123,54 @@ def _mark(
         raise
 
 
-def read_with_ids(task: Iterable[NumberedFile], attempt: Attempt, *, context: ReadContext, io: FileIO) -> Batches:
-    """The rows of some files as Spark takes them, and after their columns the id of each row."""
+@dataclass(frozen=True)
+class Keys:
+    """Values that a column must have one of, as Arrow streams."""
+
+    column: str
+    streams: tuple[bytes, ...]
+
+    def values(self) -> pa.Array:
+        """All of them."""
+        tables = [pa.ipc.open_stream(stream).read_all() for stream in self.streams]
+        return pa.concat_tables(tables).column(0).combine_chunks()
+
+
+@dataclass(frozen=True)
+class PackedKeys:
+    """The distinct keys that one task saw, as an Arrow stream."""
+
+    stream: bytes
+
+
+def pack_keys(batches: Batches, attempt: Attempt) -> Iterator[PackedKeys]:
+    """The distinct values, without null, of the one column of a frame."""
+    found = [pc.unique(batch.column(0)).drop_null() for batch in batches if batch.num_rows]
+    if found:
+        batch = pa.RecordBatch.from_arrays([pc.unique(pa.chunked_array(found))], names=["key"])
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield PackedKeys(sink.getvalue().to_pybytes())
+
+
+def read_with_ids(
+    task: Iterable[NumberedFile], attempt: Attempt, *, context: ReadContext, io: FileIO, keys: Keys | None = None
+) -> Batches:
+    """The rows of some files as Spark takes them, and after their columns the id of each row.
+
+    With ``keys`` only the rows that have one of them: the others need not go through Spark at all.
+    """
     reader = FileReader(replace(context, metadata_columns=("_pos",)), io)
     convert = to_spark(Schema(*context.fields))
+    wanted = None if keys is None else keys.values()
     for file in task:
         for batch in reader.read(file.read):
-            yield _with_ids(batch, file.number, convert)
+            chosen = batch
+            if keys is not None:
+                chosen = batch.filter(pc.is_in(batch.column(keys.column), value_set=wanted))
+            if chosen.num_rows:
+                yield _with_ids(chosen, file.number, convert)
 
 
 @dataclass(frozen=True)
