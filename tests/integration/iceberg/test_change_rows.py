@@ -88,7 +88,7 @@ def test_rows_change_under_every_spec_after_a_partition_source_was_dropped(new: 
     assert files_under(changed.table.location()) == referenced_files(changed.table)
 
     # The others write to it.
-    spark.sql(f"INSERT INTO {changed.java_name} (id, amount) VALUES (200, 200)")
+    spark.sql(f"INSERT INTO {changed.java_name} VALUES (200, null, 200)")
     changed.model[200] = {"id": 200, "ts": None, "amount": 200}
     changed.check()
     assert ours.delete("id = 200", mode).rows_deleted == changed.delete(lambda r: r["id"] == 200)
