@@ -41,7 +41,7 @@ SIZE     = $(if $(LAKESHIFT_FULL),, and not full)
 REPEATED = $(if $(filter $(FIRST),$(1)),, and not once)
 PYTEST   = $(call bin,$(1))/python -u -m pytest $(if $(MAKE_TERMOUT),--color=yes)
 # Every line of output says which run it is of. What writes it outlives an interrupt, to tell how the tests took it.
-said_by  = 2>&1 | (trap '' INT; awk '{ print "[$(1)] " $$0; fflush() }')
+said_by  = 2>&1 | (trap '' INT; sed -u 's/^/[$(1)] /')
 
 ready: $(SPARK:%=.venv-%/.synced) lint
 
