@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lakeshift.cli.inputs import quiet_session
 from lakeshift.cli.options import lake_options, open_lake, settings
 from lakeshift.cli.output import console, emit, say
-from lakeshift.cli.quiet import quiet_jvm
 from lakeshift.cli.rewrite_output import show_plan, show_result, size_text, warn_of_fail_open
 from lakeshift.iceberg.rewrite.options import JOB_ORDERS, RewriteOptions
 
@@ -98,21 +98,15 @@ def run(lake: Any, name: str, wanted: dict[str, Any], snapshot_properties: tuple
     table = lake.iceberg(name)
     planned = table.plan_rewrite(**wanted)
     warn_of_fail_open(planned.filter_stats, planned.warnings, planned.warnings_omitted)
-    if not planned.groups and settings.json is False:
+    if not planned.groups and not settings.json:
         say("Nothing to do.")
         return
-    with quiet_jvm():
-        lake.spark.sparkContext.setLogLevel("ERROR")
-    try:
-        with _progress_bar() as progress:
-            result = table.rewrite_data_files(
-                **wanted,
-                snapshot_properties=dict(text.split("=", 1) for text in snapshot_properties),
-                progress=progress,
-            )
-    finally:
-        with quiet_jvm():
-            lake.spark.stop()
+    with quiet_session(lake), _progress_bar() as progress:
+        result = table.rewrite_data_files(
+            **wanted,
+            snapshot_properties=dict(text.split("=", 1) for text in snapshot_properties),
+            progress=progress,
+        )
     emit(result.to_dict(), lambda: show_result(result))
     if result.failed_groups:
         raise click.exceptions.Exit(1)

@@ -111,20 +111,16 @@ def rewrite_job(metadata: TableMetadata, plan: RewriteDataFilesPlan) -> RewriteJ
     )
 
 
-def rewrite_tasks(
-    group: RewriteGroup, files: Sequence[FileToRead], output: OutputSpec, task_bytes: int = TASK_BYTES
-) -> list[RewriteTask]:
+def rewrite_tasks(group: RewriteGroup, files: Sequence[FileToRead], output: OutputSpec) -> list[RewriteTask]:
     """The tasks of a group whose rows all go into one partition, given its files."""
-    pieces = min(group.expected_output_files // _FILES_PER_TASK, group.input_bytes // task_bytes)
+    pieces = min(group.expected_output_files // _FILES_PER_TASK, group.input_bytes // TASK_BYTES)
     partition = partition_of(group, output)
     return [RewriteTask(tuple(part), group.output_spec_id, partition) for part in cut(files, max(1, pieces))]
 
 
-def move_tasks(
-    group: RewriteGroup, files: Sequence[FileToRead], places: Sequence[int], cores: int, task_bytes: int = TASK_BYTES
-) -> list[MoveTask]:
+def move_tasks(group: RewriteGroup, files: Sequence[FileToRead], places: Sequence[int], cores: int) -> list[MoveTask]:
     """The tasks that read a group whose rows move, given its files and the numbers of the tasks that write them."""
-    pieces = max(group.input_bytes // task_bytes, min(cores, len(files)))
+    pieces = max(group.input_bytes // TASK_BYTES, min(cores, len(files)))
     return [MoveTask(tuple(part), tuple(places)) for part in cut(files, max(1, pieces))]
 
 

@@ -23,6 +23,7 @@ from lakeshift.iceberg.kernels.rewrite import (
     send_rows,
     write_moved,
 )
+from lakeshift.iceberg.rewrite import tasks
 from lakeshift.iceberg.rewrite.group_jobs import worth_joining
 from lakeshift.iceberg.rewrite.options import RewriteOptions
 from lakeshift.iceberg.rewrite.planner import RewriteDataFilesPlanner
@@ -57,12 +58,12 @@ def plan(table: Table, target_spec_id: int | None = None, **options: Any) -> Any
     return planner.plan()
 
 
-def rewritten(table: Table, planned: Any, **arguments: Any) -> list[tuple[RewriteTask, RewriteReport]]:
+def rewritten(table: Table, planned: Any) -> list[tuple[RewriteTask, RewriteReport]]:
     """Run the kernel on every task of a plan whose rows keep their partition."""
     job, made = rewrite_job(table.metadata, planned), GroupFiles(planned)
     found = []
     for group in planned.groups:
-        for task in rewrite_tasks(group, made.of(group), job.outputs[group.output_spec_id], **arguments):
+        for task in rewrite_tasks(group, made.of(group), job.outputs[group.output_spec_id]):
             (report,) = rewrite_files(task, Attempt("op", len(found)), job=job, io=table.io)
             found.append((task, report))
     return found
@@ -140,7 +141,7 @@ def test_row_groups_do_not_become_small(table: Table) -> None:
     assert [len(file.split_offsets) for file in report.files] == [1]
 
 
-def test_a_large_group_is_split_and_so_are_its_large_files(table: Table) -> None:
+def test_a_large_group_is_split_and_so_are_its_large_files(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     small = [data_file(table, wide(number, 100)) for number in range(4)]
     large = data_file(table, wide(9, 4000))
     path = Path(canonical_location(large.file_path))
@@ -148,7 +149,8 @@ def test_a_large_group_is_split_and_so_are_its_large_files(table: Table) -> None
     large._data[5] = path.stat().st_size
     commit(table, append_change(table.metadata, [*small, large]))
     planned = plan(table, target_file_size_bytes=large.file_size_in_bytes // 8)
-    found = rewritten(table, planned, task_bytes=large.file_size_in_bytes // 4)
+    monkeypatch.setattr(tasks, "TASK_BYTES", large.file_size_in_bytes // 4)
+    found = rewritten(table, planned)
     assert len(found) == 4
     stretches = [file.stretch for task, _ in found for file in task.files if file.path == large.file_path]
     assert len(stretches) > 1
@@ -181,9 +183,9 @@ def test_rows_that_move_go_to_the_task_of_their_new_partition(table: Table) -> N
     job, made = rewrite_job(table.metadata, plan(table, target_spec_id=1)), GroupFiles(plan(table, target_spec_id=1))
     places = (7, 8, 9)
     sent: dict[int, list[pa.RecordBatch]] = {place: [] for place in places}
-    tasks = move_tasks(group, made.of(group), places, cores=2)
-    assert sorted(len(task.files) for task in tasks) == [1, 2]
-    for number, task in enumerate(tasks):
+    moving = move_tasks(group, made.of(group), places, cores=2)
+    assert sorted(len(task.files) for task in moving) == [1, 2]
+    for number, task in enumerate(moving):
         for message in send_rows(task, Attempt("op", number), job=job, spec_id=1, io=table.io):
             sent[message.column("place")[0].as_py()].append(message)
     reports = [
