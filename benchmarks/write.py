@@ -12,6 +12,8 @@ from benchmarks.harness import Case, Lab
 from lakeshift.lake import Lake, connect
 
 JAVA = "Iceberg Java"
+# Spark keeps a catalog once it has used it, so that each benchmark needs a name of its own.
+CATALOG = "bench_write"
 
 _EVENTS = "id bigint, ts timestamp, region string, amount double, note string"
 _EVENT_COLUMNS = (
@@ -65,8 +67,8 @@ def shapes(rows: int, buckets: int) -> Iterator[Shape]:
 
 def cases(lab: Lab) -> Iterator[Case]:
     (lab.folder / "lake").mkdir()
-    lab.java_catalog("bench", lab.folder / "lake")
-    lake = connect("bench", spark=lab.spark)
+    lab.java_catalog(CATALOG, lab.folder / "lake")
+    lake = connect(CATALOG, spark=lab.spark)
     for shape in shapes(2_000, 10) if lab.tiny else shapes(8_000_000, 1_000):
         yield _append(lab, lake, shape)
 
@@ -94,7 +96,7 @@ def _append(lab: Lab, lake: Lake, shape: Shape) -> Case:
 
     def by_java() -> str:
         name = current[JAVA]
-        spark.read.parquet(str(made)).writeTo(f"bench.{name}").append()
+        spark.read.parquet(str(made)).writeTo(f"{CATALOG}.{name}").append()
         return name
 
     def same_rows(ours: str, peer: str) -> bool:
@@ -116,8 +118,8 @@ def _fingerprint(spark: Any, name: str, shape: Shape) -> tuple[int, int, int]:
     # Spark hashes no maps, so nested values are compared as their JSON.
     names = [column.rsplit(" AS ", 1)[-1] for column in shape.columns]
     values = ", ".join(f"to_json({name})" if name in ("place", "tags") else name for name in names)
-    [row] = spark.sql(f"SELECT count(*), sum(pmod(xxhash64({values}), 1000003)) FROM bench.{name}").collect()
+    [row] = spark.sql(f"SELECT count(*), sum(pmod(xxhash64({values}), 1000003)) FROM {CATALOG}.{name}").collect()
     if not shape.partition_by:
         return int(row[0]), int(row[1]), 1
-    [partitions] = spark.sql(f"SELECT count(DISTINCT partition) FROM bench.{name}.files").collect()
+    [partitions] = spark.sql(f"SELECT count(DISTINCT partition) FROM {CATALOG}.{name}.files").collect()
     return int(row[0]), int(row[1]), int(partitions[0])
