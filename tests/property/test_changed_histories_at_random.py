@@ -162,10 +162,8 @@ class Play:
                     (f"{column} LIKE 'a%'", lambda r, n=name: r[n] is not None and r[n].startswith("a")),
                 ]
             if kind == "timestamp":
-                day = datetime(2026, 1, 2)
-                found.append(
-                    (f"{column} >= TIMESTAMP_NTZ'2026-01-02'", lambda r, n=name: r[n] is not None and r[n] >= day)
-                )
+                since = f"{column} >= TIMESTAMP_NTZ'2026-01-02'"
+                found.append((since, lambda r, n=name: r[n] is not None and r[n] >= _DAY))
         return self.chance.choice(found)
 
     def delete(self) -> None:

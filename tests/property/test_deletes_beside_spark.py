@@ -73,10 +73,11 @@ def edge_table(folder: Path) -> tuple[Table, pa.Table]:
         )
         # At the end one row to a file: there bounds say all.
         pieces = [rows] if number < len(SPECS) else [rows.slice(at, 1) for at in range(rows.num_rows)]
+        written = []
         for at, piece in enumerate(pieces):
-            attempt = Attempt(f"spec{number}", at)
-            [report] = write_rows(job, table.io, iter(piece.to_batches()), attempt)
-            commit(table, append_change(table.metadata, [to_data_file(table.metadata, file) for file in report.files]))
+            [report] = write_rows(job, table.io, iter(piece.to_batches()), Attempt(f"spec{number}", at))
+            written += [to_data_file(table.metadata, file) for file in report.files]
+        commit(table, append_change(table.metadata, written))
     return table, pa.concat_tables(parts)
 
 
