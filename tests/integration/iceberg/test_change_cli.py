@@ -1,4 +1,4 @@
-"""``lakeshift table delete``, ``update`` and ``merge``, called in this process so that they share the tests' session."""
+"""``lakeshift table delete``, ``update`` and ``merge``, called in this process to share the tests' session."""
 
 from __future__ import annotations
 
