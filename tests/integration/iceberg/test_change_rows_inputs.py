@@ -150,7 +150,7 @@ def test_sources_that_sql_allows(new: New, spark: Any) -> None:
     changed.delete(lambda r: r["id"] == 4)
     # A source too large to send around, by a smaller limit.
     large = spark.range(2000, 2600).selectExpr("id", "id as amount")
-    from lakeshift.iceberg.dml import merge as merging
+    from lakeshift.iceberg.dml import merging
 
     limit, merging.BROADCAST_BYTES = merging.BROADCAST_BYTES, 1
     try:

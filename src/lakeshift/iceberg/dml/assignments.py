@@ -13,7 +13,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, PrimitiveType
 
 from lakeshift.errors import ConfigError, SchemaMismatchError
-from lakeshift.iceberg.dml.run import MISFIT, MISFIT_END, spark_schema, sql_errors
+from lakeshift.iceberg.dml.failures import MISFIT, MISFIT_END, sql_errors
+from lakeshift.iceberg.dml.run import spark_schema
 from lakeshift.iceberg.value_casts import Certainty, find_cast
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
 from lakeshift.errors import ConfigError
-from lakeshift.iceberg.dml.run import Run, spark_schema, sql_errors
+from lakeshift.iceberg.dml.failures import sql_errors
+from lakeshift.iceberg.dml.run import Run, spark_schema
 from lakeshift.iceberg.predicates import translate
 from lakeshift.spark.frames import is_case_sensitive
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,13 +19,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 
-from lakeshift.errors import BadRowsError, ConfigError, TaskFailedError
 from lakeshift.iceberg.commit.change_set import ChangeSet, overwrite_change, row_delta_change
 from lakeshift.iceberg.commit.cleanup import remove_files
 from lakeshift.iceberg.commit.commit import Validation, commit
 from lakeshift.iceberg.commit.dangling import DanglingAfter
 from lakeshift.iceberg.commit.result import CommitResult
 from lakeshift.iceberg.commit.validation import OverwriteValidation, RowDeltaValidation
+from lakeshift.iceberg.dml.failures import value_errors
 from lakeshift.iceberg.dml.plan import Candidate, Target, into_tasks
 from lakeshift.iceberg.dml.rules import Mode, Rules
 from lakeshift.iceberg.kernels.mark import (
@@ -295,7 +295,7 @@ def _written(run: Run, rows: DataFrame | None) -> tuple[tuple[DataFile, ...], st
     request = WriteRequest(
         rows, branch=run.rules.branch, snapshot_properties=run.snapshot_properties, progress=run.progress
     )
-    with value_errors(run):
+    with value_errors(run.title):
         written = write_files(run.table, request)
     return written.files, written.operation_id
 
@@ -372,35 +372,3 @@ def _marks_by_file(marks: Marks) -> dict[int, tuple[tuple[str, int], ...]]:
 
 def _names(tasks: Any) -> list[str]:
     return [f"{task[0].read.path} and {len(task) - 1} more" for task in tasks]
-
-
-# What a value that does not fit says in Spark's error text, so that the driver knows it again.
-MISFIT, MISFIT_END = "lakeshift-misfit:", "[misfit]"
-
-
-@contextlib.contextmanager
-def value_errors(run: Run) -> Iterator[None]:
-    """Errors about assigned values, in the words of the operation that assigned them."""
-    remedy = "Nothing was committed. Correct the values that the operation assigns."
-    try:
-        yield
-    except BadRowsError as error:
-        raise BadRowsError(str(error).split("\nNothing was committed.")[0] + f"\n{remedy}") from error
-    except TaskFailedError as error:
-        if MISFIT in str(error):
-            reason = str(error).split(MISFIT, 1)[1].split(MISFIT_END, 1)[0]
-            raise BadRowsError(f"{run.title}: {reason} {remedy}") from error
-        raise
-
-
-@contextlib.contextmanager
-def sql_errors(what: str) -> Iterator[None]:
-    """What Spark finds wrong with SQL text, as an error that names the text."""
-    try:
-        yield
-    except Exception as error:
-        module = type(error).__module__
-        if type(error).__name__ not in ("AnalysisException", "ParseException") or not module.startswith("pyspark."):
-            raise
-        message = str(error).split("\nJVM stacktrace")[0].strip()
-        raise ConfigError(f"Spark cannot evaluate {what}: {message}") from error

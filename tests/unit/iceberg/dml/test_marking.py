@@ -22,9 +22,11 @@ from lakeshift.iceberg.kernels.mark import (
     ACTS,
     ROW_ID,
     FileWithMarks,
+    Keys,
     MarkReport,
     mark_matching,
     mark_rows,
+    pack_keys,
     read_by_marks,
     read_with_ids,
 )
@@ -157,6 +159,18 @@ def test_marked_rows_are_read_and_the_others_kept(table: Table) -> None:
         )
     )
     assert sorted((c.number, c.rows) for c in again.counts) == sorted((c.number, c.rows) for c in report.counts)
+
+
+def test_only_rows_with_a_key_are_read(table: Table) -> None:
+    target, _ = plan(table, "true")
+    batches = [pa.record_batch({"key": pa.array(keys, pa.int64())}) for keys in ([3, None, 3], [], [16, 99])]
+    packed = [record.stream for record in pack_keys(iter(batches), Attempt("t", 0))]
+    assert list(pack_keys(iter([]), Attempt("t", 1))) == []
+    keys = Keys("id", tuple(packed))
+    assert sorted(keys.values().to_pylist()) == [3, 16, 99]
+    context = read_context(table.metadata, table.schema(), ("id",))
+    read = read_with_ids(target.candidates, Attempt("t", 0), context=context, io=table.io, keys=keys)
+    assert sorted(pa.Table.from_batches(read)["id"].to_pylist()) == [3, 16]
 
 
 def test_rows_found_twice_are_told_and_marked_once(table: Table) -> None:
