@@ -27,6 +27,9 @@ from lakeshift.iceberg.scan import DELETE_FILE_COLUMNS, FILE_COLUMNS, OPEN_FILE_
 from lakeshift.iceberg.table_properties import whole_number
 from lakeshift.iceberg.whole_files import files_that_match_wholly
 
+_TASKS_PER_CORE = 3
+_LEAST_FILES = 4
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -140,7 +143,9 @@ def into_tasks(files: Iterable[Candidate], properties: Mapping[str, str], cores:
     cost = whole_number(properties, *OPEN_FILE_COST)
     ordered = sorted(files, key=lambda file: (file.marked.spec_id, repr(file.marked.partition), file.number))
     weights = [max(file.read.length, cost) + sum(max(d.length, cost) for d in file.read.deletes) for file in ordered]
-    target = min(whole_number(properties, *SPLIT_SIZE), max(1, sum(weights) // max(1, cores)))
+    # Several tasks a core, so that one which takes longer does not keep the others waiting; none for next to nothing.
+    share = max(sum(weights) // (cores * _TASKS_PER_CORE), _LEAST_FILES * cost, 1)
+    target = min(whole_number(properties, *SPLIT_SIZE), share)
     tasks: list[tuple[Candidate, ...]] = []
     group: list[Candidate] = []
     filled = 0
