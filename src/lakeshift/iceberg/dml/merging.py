@@ -251,8 +251,10 @@ class Merging:
         if not inserts:
             return None
         matched = met.matches.filter(functions.col(_MATCH).isNotNull()).select(_MATCH)
+        # A source row may have met any number of target rows.
+        is_small = matched.count() * _width(matched) <= BROADCAST_BYTES
         rest = met.source.join(
-            functions.broadcast(matched) if met.small_source else matched.hint("merge"),
+            functions.broadcast(matched) if is_small else matched.hint("merge"),
             functions.col(_MATCH) == functions.col(_SOURCE_ROW),
             "left_anti",
         ).alias(SOURCE)
