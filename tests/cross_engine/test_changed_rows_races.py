@@ -16,6 +16,8 @@ from tests.tables import files_under, local_catalog, referenced_files
 
 Commit = Callable[[], CommitResult]
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(scope="module")
 def new(
@@ -97,26 +99,32 @@ def evolve(changed: Changed) -> None:
 
 
 MOR, COW = "merge-on-read", "copy-on-write"
-RACES: list[tuple[str, Callable[[Changed, str], Commit], str, Callable[[Changed], Any], str, bool]] = [
+RACES: list[Any] = [
     ("an insert that matches", begin_update, MOR, INSERT, "serializable", False),
     ("an insert that matches", begin_update, MOR, INSERT, "snapshot", True),
-    ("an insert that matches", begin_delete, COW, INSERT, "serializable", False),
     ("an insert into what a merge looked at", begin_merge, MOR, INSERT, "serializable", False),
-    ("an insert elsewhere", begin_update, COW, INSERT_ELSEWHERE, "serializable", True),
     ("an insert elsewhere", begin_merge, COW, INSERT_ELSEWHERE, "serializable", True),
     ("a compaction", begin_delete, MOR, REWRITE, "snapshot", False),
-    ("a compaction", begin_update, MOR, REWRITE, "snapshot", False),
-    ("a copy-on-write of ours", begin_merge, MOR, our_copy, "snapshot", False),
     ("deletes on the same file", begin_delete, MOR, java_delete, "serializable", True),
-    ("deletes of ours on the same file", begin_delete, MOR, our_delete, "serializable", True),
     ("deletes on a file whose rows move", begin_update, MOR, java_delete, "snapshot", False),
-    ("deletes of ours on a file whose rows move", begin_merge, MOR, our_delete, "snapshot", False),
     ("deletes on a file that is copied", begin_delete, COW, our_delete, "snapshot", False),
     ("a new default spec", begin_update, MOR, evolve, "serializable", True),
 ]
+MORE: list[Any] = [
+    ("an insert that matches", begin_delete, COW, INSERT, "serializable", False),
+    ("an insert elsewhere", begin_update, COW, INSERT_ELSEWHERE, "serializable", True),
+    ("a compaction", begin_update, MOR, REWRITE, "snapshot", False),
+    ("a compaction", begin_merge, COW, REWRITE, "snapshot", False),
+    ("a copy-on-write of ours", begin_merge, MOR, our_copy, "snapshot", False),
+    ("deletes of ours on the same file", begin_delete, MOR, our_delete, "serializable", True),
+    ("deletes of ours on a file whose rows move", begin_merge, MOR, our_delete, "snapshot", False),
+]
 
 
-@pytest.mark.parametrize(("what", "begin", "mode", "other", "isolation", "lands"), RACES)
+@pytest.mark.parametrize(
+    ("what", "begin", "mode", "other", "isolation", "lands"),
+    [*RACES, *(pytest.param(*race, marks=pytest.mark.full) for race in MORE)],
+)
 def test_races(
     new: Callable[..., Changed],
     what: str,

@@ -17,7 +17,7 @@ from tests.conftest import FULL
 from tests.integration.iceberg.changed_tables import Changed, new_table
 from tests.tables import files_under, local_catalog, referenced_files
 
-SECONDS = 1800 if FULL else 20
+SECONDS = 1800 if FULL else 12
 STEPS = 40 if FULL else 12
 MODES = ["merge-on-read", "copy-on-write"]
 _DAY = datetime(2026, 1, 2)
