@@ -121,10 +121,10 @@ MORE: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("what", "begin", "mode", "other", "isolation", "lands"),
-    [*RACES, *(pytest.param(*race, marks=pytest.mark.full) for race in MORE)],
-)
+ALL = [*RACES, *(pytest.param(*race, marks=pytest.mark.full) for race in MORE)]
+
+
+@pytest.mark.parametrize(("what", "begin", "mode", "other", "isolation", "lands"), ALL)
 def test_races(
     new: Callable[..., Changed],
     what: str,
