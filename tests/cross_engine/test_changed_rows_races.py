@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import lakeshift
 from lakeshift.errors import CommitConflictError
 from lakeshift.iceberg.commit.result import CommitResult
 from lakeshift.iceberg.dml import delete, update
@@ -95,7 +96,8 @@ def our_copy(changed: Changed) -> None:
 
 
 def evolve(changed: Changed) -> None:
-    changed.ours.evolve_partitions(drop=["region"], add=["bucket(2, id)"])
+    other = lakeshift.connect(changed.catalog_name, spark=changed.spark).iceberg(changed.ours.name)
+    other.evolve_partitions(drop=["region"], add=["bucket(2, id)"])
 
 
 MOR, COW = "merge-on-read", "copy-on-write"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyiceberg.manifest import DataFileContent
 
+import lakeshift
 from lakeshift.errors import (
     BadRowsError,
     ConfigError,
@@ -115,10 +116,13 @@ def test_bad_input_is_refused_and_nothing_is_left(
     assert files_under(small.table.location()) == files
 
 
-def test_version_3_is_refused_before_anything_is_written(new: New) -> None:
-    changed = new(properties={"format-version": "3"})
-    with pytest.raises(UnsupportedTableError, match="version 3"):
-        changed.ours.delete("id = 1")
+def test_version_3_is_refused_before_anything_is_written(small: Changed, spark: Any) -> None:
+    # PyIceberg cannot make one.
+    spark.sql(f"CREATE TABLE {small.catalog_name}.db.v3 (id bigint) USING iceberg TBLPROPERTIES ('format-version'='3')")
+    ours = lakeshift.connect(small.catalog_name, spark=spark).iceberg("db.v3")
+    for change in (lambda: ours.delete("id = 1"), lambda: ours.update({"id": "1"})):
+        with pytest.raises(UnsupportedTableError, match="version 3"):
+            change()
 
 
 def test_sources_that_sql_allows(new: New, spark: Any) -> None:
