@@ -34,6 +34,7 @@ Chapter: TypeAlias = Callable[[Stage], None]
 
 def chapters(formats: Sequence[str]) -> list[tuple[str, Chapter]]:
     """Title and function of every chapter that a stack with these formats can play."""
+    from lakeshift.demo.compaction import compact
     from lakeshift.demo.deletion_request import delete_a_customer
     from lakeshift.demo.delta_schema import evolve_delta_schema
     from lakeshift.demo.hudi import read_hudi
@@ -43,5 +44,6 @@ def chapters(formats: Sequence[str]) -> list[tuple[str, Chapter]]:
         ("A Delta table whose schema grows when asked to", evolve_delta_schema),
         ("An Iceberg table whose partitioning changes", evolve_partitions),
         ("A deletion request over three partition specs", delete_a_customer),
+        ("Small files of two specs, compacted", compact),
     ]
     return [("A Hudi table read through DataSource V2", read_hudi), *told] if "hudi" in formats else told
