@@ -26,9 +26,9 @@ _COLUMNS = (
 def cases(lab: Lab) -> Iterator[Case]:
     rows, merged = (4_000, 100) if lab.tiny else (8_000_000, 100_000)
     (lab.folder / "lake").mkdir()
-    lab.java_catalog("bench", lab.folder / "lake")
+    lab.java_catalog("bench_dml", lab.folder / "lake")
     spark = lab.spark
-    lake = connect("bench", spark=spark)
+    lake = connect("bench_dml", spark=spark)
     modes = {f"write.{operation}.mode": "merge-on-read" for operation in ("delete", "update", "merge")}
     events = lake.create_iceberg_table("db.events", _SCHEMA, ["region"], modes)
     events.append(spark.range(0, rows // 2, 1, 4).selectExpr(*_COLUMNS))
@@ -42,7 +42,7 @@ def cases(lab: Lab) -> Iterator[Case]:
     ).write.parquet(str(changes))
 
     def reset(_: str) -> None:
-        spark.sql(f"CALL bench.system.set_current_snapshot('db.events', {start})").collect()
+        spark.sql(f"CALL bench_dml.system.set_current_snapshot('db.events', {start})").collect()
 
     def after(change: Callable[[], object]) -> Callable[[], int]:
         def run() -> int:
@@ -57,7 +57,7 @@ def cases(lab: Lab) -> Iterator[Case]:
     def fingerprint(snapshot: int) -> tuple[int, int]:
         [row] = spark.sql(
             "SELECT count(*), sum(pmod(xxhash64(id, ts, region, grp, amount, note), 1000003)) "
-            f"FROM bench.db.events VERSION AS OF {snapshot}"
+            f"FROM bench_dml.db.events VERSION AS OF {snapshot}"
         ).collect()
         return int(row[0]), int(row[1])
 
@@ -75,13 +75,13 @@ def cases(lab: Lab) -> Iterator[Case]:
     yield case(
         "DELETE of 2% by a plain predicate",
         lambda: events.delete("grp = 7"),
-        "DELETE FROM bench.db.events WHERE grp = 7",
+        "DELETE FROM bench_dml.db.events WHERE grp = 7",
         2.5,
     )
     yield case(
         "UPDATE of 2%",
         lambda: events.update({"amount": "amount + 1"}, "grp = 7"),
-        "UPDATE bench.db.events SET amount = amount + 1 WHERE grp = 7",
+        "UPDATE bench_dml.db.events SET amount = amount + 1 WHERE grp = 7",
         2.0,
     )
     spark.read.parquet(str(changes)).createOrReplaceTempView("changes")
@@ -93,7 +93,7 @@ def cases(lab: Lab) -> Iterator[Case]:
             .when_not_matched_insert({"id": "source.id", "amount": "source.amount", "note": "source.note"})
             .execute()
         ),
-        "MERGE INTO bench.db.events AS target USING changes AS source ON target.id = source.id "
+        "MERGE INTO bench_dml.db.events AS target USING changes AS source ON target.id = source.id "
         "WHEN MATCHED THEN UPDATE SET amount = source.amount, note = source.note "
         "WHEN NOT MATCHED THEN INSERT (id, amount, note) VALUES (source.id, source.amount, source.note)",
         1.5,
