@@ -136,8 +136,8 @@ def _fitted(name: str, came: DataType, wanted: DataType, field: NestedField, pro
     if cast.certainty is Certainty.SAFE:
         return f"cast({name} as {kind})"
     quoted = field.name.replace("\\", "\\\\").replace("'", "\\'")
-    message = f"concat('{MISFIT}', 'the value ', string({name}), ' does not fit column {quoted} ({kind}) without loss.', '{MISFIT_END}')"
+    misfit = f"' does not fit column {quoted} ({kind}) without loss.{MISFIT_END}'"
+    message = f"concat('{MISFIT}the value ', string({name}), {misfit})"
     back = f"try_cast(try_cast({name} as {kind}) as {came.simpleString()})"
-    return (
-        f"case when {name} is null or {back} = {name} then try_cast({name} as {kind}) else raise_error({message}) end"
-    )
+    fits = f"{name} is null or {back} = {name}"
+    return f"case when {fits} then try_cast({name} as {kind}) else raise_error({message}) end"
