@@ -26,6 +26,7 @@ class LazyGroup(click.Group):
         "demo": ("lakeshift.cli.demo", "Run the tour: a lake that evolves, chapter by chapter."),
         "doctor": ("lakeshift.cli.doctor", "Check Java, Spark, jars, executors and catalogs."),
         "hudi": ("lakeshift.cli.hudi", "Explain reads of Hudi tables, and print what a session needs for them."),
+        "report": ("lakeshift.cli.report", "Draw an Iceberg table's layout as a page to look at."),
         "rewrite": ("lakeshift.cli.rewrite", "Plan and run the compaction of an Iceberg table."),
         "table": ("lakeshift.cli.table", "List, show, create, evolve, write and change Iceberg tables."),
     }

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lakeshift.iceberg.rewrite.result import RewriteResult
     from lakeshift.iceberg.write import OnBadRows
     from lakeshift.lake import Lake
+    from lakeshift.report.write import Report
     from lakeshift.spark.progress import Progress
 
 
@@ -350,6 +351,26 @@ class IcebergTable:
                 )
             )
         return found
+
+    def report(self, path: str | Path, *, branch: str | None = None) -> Report:
+        """Write a page that shows the table's layout, its history and what to do next; returns what it says.
+
+        One HTML file without any other, from metadata alone: no Spark is started.
+        """
+        from lakeshift.report.write import check_path
+
+        check_path(path)
+        made = self.make_report(branch=branch)
+        made.write(path)
+        return made
+
+    def make_report(self, *, branch: str | None = None, arguments: Sequence[str] = ()) -> Report:
+        """What `report` would say, without writing it. ``arguments`` are added to the commands it suggests."""
+        from lakeshift.report.write import make_report
+
+        self._table.refresh()
+        head = None if branch is None else self._head(branch)
+        return make_report(self.name, self._table, branch=branch, snapshot_id=head, arguments=arguments)
 
     def _head(self, branch: str) -> int:
         snapshot = self._table.metadata.snapshot_by_name(branch)
