@@ -3,8 +3,9 @@
 Two marks say where a test runs, since `make test` runs the Spark lines side by side and everything that they would
 only repeat once:
 
-- ``plain``: touches no Spark, so that it runs once, in a process beside the lines. All of ``tests/unit`` is plain,
-  but for what is marked ``each_line``: tests that use pyspark's Python, or ask which line is installed.
+- ``plain``: touches no Spark, so that it runs once, in a process beside the lines. All of ``tests/unit`` and
+  ``tests/browser`` is plain, but for what is marked ``each_line``: tests that use pyspark's Python, or ask which line
+  is installed.
 - ``once``: starts Spark, but shows the same on each line, so that it runs on the first one.
 """
 
@@ -24,6 +25,7 @@ from lakeshift.stack import Stack, installed_stack
 FULL = bool(os.environ.get("LAKESHIFT_FULL"))
 
 UNITS = Path(__file__).parent / "unit"
+BROWSER = Path(__file__).parent / "browser"
 
 # For JVMs that live for minutes and see each query once: the second compiler's work would never pay, and with two
 # lines side by side there is no core for a garbage collector of many threads.
@@ -37,7 +39,8 @@ _numbers = itertools.count()
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(UNITS) and not item.get_closest_marker("each_line"):
+        plain = item.path.is_relative_to(UNITS) or item.path.is_relative_to(BROWSER)
+        if plain and not item.get_closest_marker("each_line"):
             item.add_marker("plain")
         if item.get_closest_marker("plain") and "spark" in getattr(item, "fixturenames", ()):
             raise pytest.UsageError(f"{item.nodeid} is plain and yet uses Spark: mark it each_line, or move it")
@@ -72,6 +75,22 @@ def spark(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[An
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def lived_in_table(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A table with a past, made by hand, which the report's own tests and those in the browser look at."""
+    from tests.report_tables import lived_in
+
+    return lived_in(tmp_path_factory.mktemp("lived-in"))
+
+
+@pytest.fixture(scope="session")
+def table_of_many_partitions(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A table of 100,000 partitions, made once for both, since writing its manifest takes ten seconds."""
+    from tests.report_tables import many_partitions
+
+    return many_partitions(tmp_path_factory.mktemp("many"))
 
 
 @pytest.fixture(scope="session")

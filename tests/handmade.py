@@ -188,6 +188,8 @@ class HandmadeTable:
         return self._add_snapshot(manifests, snapshot_id, parent, operation, branch)
 
     def _carry_over(self, manifest: ManifestFile, gone: set[str], snapshot_id: int) -> list[ManifestFile]:
+        if not gone and (manifest.has_added_files() or manifest.has_existing_files()):
+            return [manifest]
         entries = manifest.fetch_manifest_entry(self.io, discard_deleted=True)
         if not entries:
             return []

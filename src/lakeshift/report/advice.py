@@ -95,17 +95,16 @@ class Advisor:
         if not others:
             return None
         where = _listed([f"spec {spec.spec_id}" for spec in others])
-        lying = f"{_count(sum(spec.data_files for spec in others), 'file still lies', 'files still lie')} in {where}"
+        files = _count(sum(spec.data_files for spec in others), "file")
+        lying = f"{files} with {_count(sum(spec.rows for spec in others), 'row')} still in {where}"
         try:
             plan = self._plan(target=default)
         except SpecNotWritableError as error:
-            return Step("migrate", f"{lying} and cannot be moved to the default spec {default}: {error}", None)
-        moved = sum(move.files for move in plan.moves)
+            return Step("migrate", f"{lying} cannot be moved to the default spec {default}: {error}", None)
         return Step(
             "migrate",
-            f"{lying}. Moving {_count(moved, 'file')} with {_count(sum(m.rows for m in plan.moves), 'row')} to the "
-            f"default spec {default} rewrites {_count(plan.input_files, 'file')} into about "
-            f"{plan.expected_output_files:,}.",
+            f"{lying}: moving them to the default spec {default} rewrites {_count(plan.input_files, 'file')} into "
+            f"about {plan.expected_output_files:,}.",
             self._command("--target-spec-id", str(default)),
         )
 
@@ -113,11 +112,10 @@ class Advisor:
         unused = sum(cost.unused_files for cost in self.facts.deletes)
         if not unused:
             return None
+        said = f"{_count(unused, 'delete file applies', 'delete files apply')} to no data file any more."
+        them = "it" if unused == 1 else "them"
         return Step(
-            "unused-deletes",
-            f"{_count(unused, 'delete file applies', 'delete files apply')} to no data file any more. The next rewrite "
-            "that has files to rewrite removes them in the same commit.",
-            None,
+            "unused-deletes", f"{said} The next rewrite that finds files to rewrite removes {them} as well.", None
         )
 
     def _refusal(self) -> str | None:

@@ -91,19 +91,17 @@ function scaleColours(scale) {
   return Array.from({ length: classes }, (_, place) => ramp[Math.round((place * (ramp.length - 1)) / (classes - 1))]);
 }
 
-function className(scale, place) {
-  const { limits, measure } = scale;
+/** What the cells of a class have, in words. */
+function className({ limits, least, most, measure }, place) {
+  const write = (number) => measure.write(number).replace(".0 ", " ");
   if (measure.cost && place === 0) return "none";
   const low = limits[place - (measure.cost ? 2 : 1)];
   const high = limits[place - (measure.cost ? 1 : 0)];
-  if (low === undefined && measure.whole && high !== undefined) return high === 2 ? "1" : `1 \u2013 ${measure.write(high - 1)}`;
-  if (low === undefined && high === undefined) {
-    return scale.least >= scale.most ? measure.write(scale.most) : `${measure.write(scale.least)} \u2013 ${measure.write(scale.most)}`;
-  }
-  if (low === undefined) return `under ${measure.write(high)}`;
-  if (high === undefined) return `${measure.write(low)} and more`;
-  if (measure.whole) return high - low === 1 ? measure.write(low) : `${measure.write(low)} \u2013 ${measure.write(high - 1)}`;
-  return `${measure.write(low)} \u2013 ${measure.write(high)}`;
+  if (low === undefined && high === undefined) return least >= most ? write(most) : `${write(least)} \u2013 ${write(most)}`;
+  if (high === undefined) return `${write(low)} and more`;
+  // Of whole numbers both ends are in the class.
+  if (measure.whole) return high - (low ?? 1) === 1 ? write(low ?? 1) : `${write(low ?? 1)} \u2013 ${write(high - 1)}`;
+  return low === undefined ? `under ${write(high)}` : `${write(low)} \u2013 ${write(high)}`;
 }
 
 /** The values of a cell as [field, text] pairs; a cell of several partitions has those of its first or last. */
@@ -264,13 +262,20 @@ function cellAt(places, pitch, x, y) {
   return -1;
 }
 
-/** The nearest cell in the next line above (-1) or below (1), or the same cell if there is none. */
+/** The next cell above (-1) or below (1): in the same column, else the nearest of the next line, else the same cell. */
 function cellInNextLine(places, cell, direction) {
-  let [best, lineAway, aside] = [cell, Infinity, Infinity];
-  for (let other = 0; other < places.x.length; other++) {
-    const away = (places.y[other] - places.y[cell]) * direction;
-    const distance = Math.abs(places.x[other] - places.x[cell]);
-    if (away > 0 && (away < lineAway || (away === lineAway && distance < aside))) [best, lineAway, aside] = [other, away, distance];
-  }
-  return best;
+  const nearest = (mayLieAside) => {
+    let [best, lineAway, aside] = [-1, Infinity, Infinity];
+    for (let other = 0; other < places.x.length; other++) {
+      const away = (places.y[other] - places.y[cell]) * direction;
+      const distance = Math.abs(places.x[other] - places.x[cell]);
+      if (away <= 0 || (distance > 0 && !mayLieAside)) continue;
+      if (away < lineAway || (away === lineAway && distance < aside)) [best, lineAway, aside] = [other, away, distance];
+    }
+    return best;
+  };
+  const inColumn = nearest(false);
+  if (inColumn >= 0) return inColumn;
+  const inLine = nearest(true);
+  return inLine >= 0 ? inLine : cell;
 }

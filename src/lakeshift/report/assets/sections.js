@@ -68,7 +68,8 @@ function fillSpecs() {
   if (totals.data_files) {
     const share = (key, total) => percent(current[key], total);
     const settled = current.data_files === totals.data_files;
-    add(box, 
+    add(
+      box,
       el(
         "p",
         { class: "lead", id: "migration" },
@@ -92,7 +93,8 @@ function fillSpecs() {
     add(box, bar);
   }
   const titles = ["Partitions", "Files", "Size", "Share", "Rows", "Small files", "With deletes"];
-  add(box, 
+  add(
+    box,
     table(
       "Partition specs",
       [{ title: "Spec" }, { title: "Partitioned by" }, ...titles.map((title) => ({ title, number: true }))],
@@ -120,7 +122,8 @@ function fillSizes() {
     return;
   }
   const sum = (key) => specs.reduce((total, spec) => total + spec[key], 0);
-  add(box, 
+  add(
+    box,
     el(
       "p",
       { class: "lead" },
@@ -151,7 +154,8 @@ function fillDeletes() {
     return;
   }
   const opened = deletes.reduce((sum, cost) => sum + cost.opened, 0);
-  add(box, 
+  add(
+    box,
     el(
       "p",
       { class: "lead" },
@@ -204,7 +208,8 @@ function fillSnapshots() {
     { title: "Files after", number: true },
     { title: "Rows after", number: true },
   ];
-  add(box, 
+  add(
+    box,
     el("p", { class: "lead" }, "Data files that each snapshot added, upwards, and removed, downwards; the oldest is on the left."),
     snapshotChart(snapshots),
     table("Newest snapshots", columns, rows.slice(0, FIRST_SNAPSHOTS)),
@@ -281,7 +286,8 @@ function fillTimeline() {
 }
 
 function fillColumnsAndProperties() {
-  add(byId("columns"), 
+  add(
+    byId("columns"),
     table(
       "Columns",
       [{ title: "Id", number: true }, { title: "Column" }, { title: "Type" }, { title: "Required" }, { title: "Comment" }],
@@ -289,7 +295,8 @@ function fillColumnsAndProperties() {
     ),
     facts.columnsLeftOut ? leftOut(facts.columnsLeftOut, "more column") : null,
   );
-  add(byId("properties"), 
+  add(
+    byId("properties"),
     facts.properties.length
       ? table("Table properties", [{ title: "Property" }, { title: "Value" }], facts.properties.map((pair) => pair.map(value)))
       : el("p", { class: "note" }, "None are set."),
