@@ -19,6 +19,9 @@ from tests.report_tables import BY_MONTH, EVENTS, HOSTILE, hostile, report_of
 
 Open = Callable[..., Page]
 
+# First of all fixtures: where there is no browser, no table need be made.
+pytestmark = pytest.mark.usefixtures("browser")
+
 
 @pytest.fixture(scope="module")
 def report(lived_in_table: HandmadeTable) -> Report:
@@ -263,7 +266,7 @@ def test_100_000_partitions_stay_usable(
 
 def test_a_table_without_data_says_so(tmp_path: Path, open_report: Open) -> None:
     empty = HandmadeTable(tmp_path / "table", EVENTS, BY_MONTH)
-    page = open_report(report_of(empty).write(tmp_path / "report.html"), width=400)
+    page = open_report(report_of(empty).write(tmp_path / "report.html"))
     text = page.locator("main").inner_text()
     for said in (
         "no partitions",
@@ -274,4 +277,8 @@ def test_a_table_without_data_says_so(tmp_path: Path, open_report: Open) -> None
         assert said in text
     assert "null" not in text
     assert "undefined" not in text
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_a_narrow_window_does_not_scroll_sideways(lived_in: Path, open_report: Open) -> None:
+    page = open_report(lived_in, width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,19 @@ def test_a_page_is_written_and_its_advice_is_told(warehouse: str, tmp_path: Path
         f"  lakeshift rewrite run db.events --warehouse {warehouse}",
     ]
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_the_command_that_is_advised_plans_what_the_report_says(warehouse: str) -> None:
+    facts = json.loads(run("report", "db.events", "--json", "--warehouse", warehouse, **NO_JAVA).stdout)
+    [step] = facts["next_steps"]
+    program, *words = shlex.split(step["command"])
+    assert (program, words[:2]) == ("lakeshift", ["rewrite", "run"])
+    accepted = run(*words, "--help", **NO_JAVA)
+    assert accepted.returncode == 0
+    planned = run("rewrite", "plan", *words[2:], "--json", **NO_JAVA)
+    plan = json.loads(planned.stdout)
+    assert (plan["input_files"], plan["expected_output_files"]) == (6, 1)
+    assert step["text"] == "6 small files in 1 partition of spec 0: a rewrite would make 1 of them."
 
 
 def test_json_gives_the_facts_alone_or_beside_the_page(warehouse: str, tmp_path: Path) -> None:

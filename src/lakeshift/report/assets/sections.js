@@ -78,7 +78,7 @@ function fillSpecs() {
           : [
               el("strong", {}, share("bytes", totals.bytes)),
               ` of the bytes, ${share("rows", totals.rows)} of the rows and ${share("data_files", totals.data_files)} of the files lie in `,
-              `the default spec ${current.spec_id}; the others were written before partitioning changed.`,
+              `the default spec ${current.spec_id}; the rest lies in ${count(specs.filter((spec) => spec.data_files && !spec.is_default).length, "other spec")}.`,
             ],
       ),
     );
