@@ -161,7 +161,7 @@ def test_zero_and_minus_zero_null_and_nan_are_partitions_of_their_own(tmp_path: 
     assert {(r["partition"]["weight"], r["files"]) for r in records} == {
         ("0.0", 1),
         ("-0.0", 1),
-        ("nan", 2),
+        ("NaN", 2),
         (None, 1),
     }
 
