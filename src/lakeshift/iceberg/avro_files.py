@@ -32,6 +32,8 @@ _BATCH_ROWS = 16_384
 # DataFusion takes *, ? and [ in a path for a pattern; names with anything unusual are read from a copy.
 _PLAIN_PATH = re.compile(r"/[\w/.=+-]+\.avro", re.ASCII)
 
+_AVRO_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
 
 @dataclass(frozen=True)
 class AvroHeader:
@@ -106,7 +108,7 @@ def local_avro(location: str, io: FileIO, staging: Path, length: int | None = No
         if length is not None and found < length:
             raise LakeshiftError(f"{location} was cut off: it has {found} bytes of {length}.")
         stream.seek(start)
-        schema = without_empty_records(header.schema)
+        schema = decodable_schema(header.schema)
         path = canonical_location(location)
         if schema == header.schema and _PLAIN_PATH.fullmatch(path):
             yield LocalAvro(Path(path), location, header)
@@ -134,22 +136,25 @@ def _opened(location: str, io: FileIO) -> Iterator[BinaryIO]:
         yield BytesIO(content)
 
 
-def without_empty_records(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A record schema without the fields that are records of no fields, or of the type null.
+def decodable_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A record schema without what DataFusion fails on, under which a file's blocks read the same.
 
-    DataFusion fails on both. Every manifest of an unpartitioned spec has the first; the second is what Java writes
-    for a partition field whose source column was dropped. They take no bytes, so that a file's blocks read the
-    same without them.
+    Fields that are records of no fields, or of the type null, are left out, since they take no bytes: every manifest
+    of an unpartitioned spec has the first, and the second is what Java writes for a partition field whose source
+    column was dropped. Fields whose names have letters beyond ASCII, which Iceberg's writers leave in names and Avro
+    does not know, are named by their ids: who reads the rows finds them by these.
     """
     kept = []
     for field in schema["fields"]:
         if field["type"] == "null":
             continue
         if isinstance(field["type"], dict) and field["type"].get("type") == "record":
-            inner = without_empty_records(field["type"])
+            inner = decodable_schema(field["type"])
             if not inner["fields"]:
                 continue
             field = {**field, "type": inner}
+        if not _AVRO_NAME.fullmatch(field["name"]) and "field-id" in field:
+            field = {**field, "name": f"field_{field['field-id']}"}
         kept.append(copy.copy(field))
     return {**schema, "fields": kept}
 

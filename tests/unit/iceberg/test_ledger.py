@@ -274,6 +274,18 @@ def test_void_fields_are_null_of_the_source_type(tmp_path: Path) -> None:
     assert partition.to_pylist() == [{"region": None}]
 
 
+def test_partition_fields_may_have_letters_that_avro_does_not_know(tmp_path: Path) -> None:
+    schema = Schema(NestedField(1, "größe", StringType()), NestedField(2, "地域", StringType()))
+    fields = [
+        PartitionField(1, 1000, IdentityTransform(), "größe"),
+        PartitionField(2, 1001, IdentityTransform(), "地域"),
+    ]
+    table = HandmadeTable(tmp_path, schema, PartitionSpec(*fields, spec_id=0))
+    table.commit(table.data_file(0, "klein", "東"), table.data_file(0, None, "西"))
+    files = read_ledger(table.metadata, table.io).data[0]
+    assert files.column("partition").to_pylist() == [{"größe": "klein", "地域": "東"}, {"größe": None, "地域": "西"}]
+
+
 def test_a_manifest_of_an_unknown_spec_is_rejected_by_number(table: HandmadeTable) -> None:
     table.commit(table.data_file(1, "eu"))
     forgetful = table.metadata.model_copy(update={"partition_specs": [BY_DAY]})

@@ -134,7 +134,7 @@ def test_a_page_of_endless_names_and_lists_is_bounded(tmp_path: Path) -> None:
     long = "\u00fc" * 1_000  # six characters of JSON each
     schema = Schema(*(NestedField(n, f"c{n}{long}", StringType(), doc=long) for n in range(1, 30)))
     spec = PartitionSpec(
-        *(PartitionField(n, 1000 + n, IdentityTransform(), f"f{n}{'x' * 1_000}") for n in range(1, 5)), spec_id=0
+        *(PartitionField(n, 1000 + n, IdentityTransform(), f"f{n}{long}") for n in range(1, 5)), spec_id=0
     )
     table = HandmadeTable(tmp_path, schema, spec)
     table.commit(*(table.data_file(0, *(f"{n}-{k}-{long}" for k in range(4))) for n in range(100)))
