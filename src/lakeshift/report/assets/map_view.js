@@ -203,7 +203,7 @@ function find(text) {
   fillPartitionTable();
 }
 
-const PAGE = 25;
+const PAGE = 50;
 let partitionPage = 0;
 
 /** The partitions as a table: those that have most of what the map shows come first. Filled only while it is open. */
