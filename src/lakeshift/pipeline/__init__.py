@@ -1,0 +1,1 @@
+"""Pipelines: a YAML file that reads, transforms, writes and maintains tables, each step once over any number of kills."""

@@ -1,0 +1,328 @@
+"""What a pipeline file may say, as pydantic models; their JSON Schema helps editors. No Spark and no YAML here."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from lakeshift.pipeline.environment import Expanded
+
+READ_FORMATS = ("hudi", "iceberg", "delta", "parquet", "json", "csv")
+WRITE_FORMATS = ("iceberg", "delta", "hudi")
+ICEBERG_MODES = ("append", "overwrite", "merge")
+
+
+def _number_of_text(value: Any) -> Any:
+    """A variable's text may stand for a number."""
+    if isinstance(value, Expanded) and re.fullmatch(r"[-+]?[0-9]+", value):
+        return int(value)
+    return value
+
+
+def _truth_of_text(value: Any) -> Any:
+    return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, Expanded) else value
+
+
+def _plain_text(value: Any) -> Any:
+    return str(value) if isinstance(value, Expanded) else value
+
+
+Text: TypeAlias = Annotated[str, BeforeValidator(_plain_text)]
+Whole: TypeAlias = Annotated[int, BeforeValidator(_number_of_text)]
+Truth: TypeAlias = Annotated[bool, BeforeValidator(_truth_of_text)]
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Options: TypeAlias = dict[str, Text]
+
+
+class Part(BaseModel):
+    """A part of the file; what it does not know it refuses, with the names that it knows."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_fields(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            known = {field.alias or name for name, field in cls.model_fields.items()}
+            unknown = [key for key in data if key not in known and key not in cls.model_fields]
+            if unknown:
+                close = difflib.get_close_matches(str(unknown[0]), sorted(known), 1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise PydanticCustomError(
+                    "unknown_field",
+                    "{name} is not known here.{hint} Allowed: {allowed}.",
+                    {"name": repr(unknown[0]), "hint": hint, "allowed": ", ".join(sorted(known)), "field": unknown[0]},
+                )
+        return data
+
+
+class LakeSettings(Part):
+    """The lake that the pipeline works on, as ``lakeshift.connect()`` takes it."""
+
+    catalog: Text = Field("local", description="A catalog's name; 'local' is an SQLite catalog in the warehouse.")
+    warehouse: Text = Field("./lakehouse", description="The folder of the embedded catalog.")
+    properties: Options = Field(default_factory=dict, description="Properties of any other catalog.")
+
+
+class IncrementalRange(Part):
+    """Which commits of a Hudi table to read: after the first, up to the second."""
+
+    from_: Text = Field(alias="from", description="A completion time such as 20260131120000000; '0' for all commits.")
+    to: Text | None = None
+
+
+class _Place(Part):
+    path: Text | None = Field(None, description="Where the table lies; relative to the pipeline file.")
+    table: Text | None = Field(None, description="The table's name in the session's catalog, instead of a path.")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.path is None) == (self.table is None):
+            raise PydanticCustomError("place", "give either path or table")
+        return self
+
+    @property
+    def place(self) -> str:
+        return self.path or self.table or ""
+
+
+class HudiRead(_Place):
+    """Rows of a Hudi table, through DataSource V2 or Hudi's own source."""
+
+    format: Literal["hudi"]
+    dsv2: Truth = Field(True, description="Read through DataSource V2.")
+    as_of: Text | None = Field(None, description="An instant or a time: the table as it was then.")
+    incremental: IncrementalRange | None = None
+    read_optimized: Truth = False
+    options: Options = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_kind_of_query(self) -> Self:
+        if sum((self.as_of is not None, self.incremental is not None, self.read_optimized)) > 1:
+            raise PydanticCustomError("query", "as_of, incremental and read_optimized exclude each other; give one")
+        return self
+
+
+class IcebergRead(Part):
+    """Rows of an Iceberg table."""
+
+    format: Literal["iceberg"]
+    table: Text
+    columns: list[Text] | None = None
+    where: Text | None = Field(None, description="Spark SQL; files that cannot match are not read.")
+    snapshot_id: Whole | None = Field(None, description="The table as it was; by default its head when the run began.")
+
+
+class DeltaRead(_Place):
+    """Rows of a Delta table."""
+
+    format: Literal["delta"]
+    version: Whole | None = Field(None, description="A version; by default the last when the run began.")
+
+
+class FileRead(Part):
+    """Files that hold rows."""
+
+    format: Literal["parquet", "json", "csv"]
+    path: Text | list[Text] = Field(description="Paths or globs, relative to the pipeline file.")
+    schema_: Text | None = Field(None, alias="schema", description="Columns and types, such as 'id bigint, ts timestamp'.")
+    options: Options = Field(default_factory=dict, description="Options of Spark's reader.")
+
+    @property
+    def paths(self) -> list[str]:
+        return [self.path] if isinstance(self.path, str) else list(self.path)
+
+
+Read: TypeAlias = Annotated[HudiRead | IcebergRead | DeltaRead | FileRead, Field(discriminator="format")]
+
+
+class Transform(Part):
+    """A named step between inputs and outputs: Spark SQL over earlier names, or a Python function of frames."""
+
+    sql: Text | None = Field(None, description="A query; inputs and earlier steps are tables in it.")
+    python: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = Field(
+        None, description="package.module:function, called with the frames of 'inputs'."
+    )
+    inputs: list[Name] = Field(default_factory=list, description="The names whose frames the function takes.")
+    arguments: dict[str, Any] = Field(default_factory=dict, description="Further arguments of the function, by name.")
+    cache: Truth = Field(False, description="Keep the rows while the run lasts, where several steps use them.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.sql is None) == (self.python is None):
+            raise PydanticCustomError("way", "give either sql or python")
+        if self.sql is not None and (self.inputs or self.arguments):
+            raise PydanticCustomError("way", "inputs and arguments belong to python; sql names its tables itself")
+        return self
+
+
+class NewTable(Part):
+    """How to create the Iceberg table where it is not there yet; its columns are those of the rows."""
+
+    partition_by: list[Text] = Field(default_factory=list, description="Such as day(ts), bucket(16, id) or region.")
+    properties: Options = Field(default_factory=dict)
+
+
+class _IcebergTarget(Part):
+    format: Literal["iceberg"]
+    from_: Name = Field(alias="from", description="The input or transform whose rows are written.")
+    table: Text
+    create: NewTable | None = Field(None, description="Create the table if it is not there.")
+    branch: Text | None = None
+
+
+class _IcebergRows(_IcebergTarget):
+    spec_id: Whole | None = Field(None, description="The partition spec to write; by default the table's default.")
+    quarantine: Text | None = Field(
+        None, description="A folder for rows that the table cannot hold; without it they fail the step."
+    )
+
+
+class IcebergAppend(_IcebergRows):
+    """Add rows to an Iceberg table."""
+
+    mode: Literal["append"]
+
+
+class IcebergOverwrite(_IcebergRows):
+    """Replace all rows of an Iceberg table, or those of the partitions that new rows lie in."""
+
+    mode: Literal["overwrite"]
+    partitions: Literal["all", "dynamic"] = Field("all", description="'dynamic': only partitions that new rows touch.")
+    isolation: Literal["serializable", "snapshot"] = "serializable"
+
+
+class MergeClause(Part):
+    """What becomes of rows that meet (matched) or do not; of each kind the first whose condition holds."""
+
+    when: Literal["matched", "not-matched", "not-matched-by-source"]
+    then: Literal["update", "delete", "insert"]
+    condition: Text | None = None
+    set_: dict[str, Text] | None = Field(
+        None, alias="set", description="Columns and their SQL; without it all columns, by name."
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if (self.when == "not-matched") != (self.then == "insert"):
+            raise PydanticCustomError(
+                "clause",
+                "'{when}' cannot {then}: not-matched rows are inserted; matched and not-matched-by-source rows are "
+                "updated or deleted",
+                {"when": self.when, "then": self.then},
+            )
+        if self.then == "delete" and self.set_ is not None:
+            raise PydanticCustomError("clause", "a delete sets nothing; leave out 'set'")
+        if self.when == "not-matched-by-source" and self.then == "update" and not self.set_:
+            raise PydanticCustomError("clause", "needs 'set': there is no source row to take values from")
+        return self
+
+
+class IcebergMerge(_IcebergTarget):
+    """Merge rows into an Iceberg table by a condition on both."""
+
+    mode: Literal["merge"]
+    on: Text = Field(description="Such as 'target.id = source.id'.")
+    clauses: list[MergeClause] = Field(min_length=1)
+    row_level_mode: Literal["merge-on-read", "copy-on-write"] | None = Field(
+        None, description="By default the table's property write.merge.mode."
+    )
+
+
+class Evolution(Part):
+    """What may change in a Delta table's schema."""
+
+    columns: Literal["evolve", "freeze"] = "freeze"
+    types: Literal["evolve", "freeze"] = "freeze"
+
+
+class DeltaWrite(_Place):
+    """Append rows to a Delta table, whose schema changes only as far as allowed."""
+
+    format: Literal["delta"]
+    from_: Name = Field(alias="from", description="The input or transform whose rows are written.")
+    evolution: Evolution = Field(default_factory=Evolution)
+    enable_type_widening: Truth = Field(False, description="Allow to switch type widening on in the table.")
+    partition_by: list[Text] = Field(default_factory=list, description="For a new table.")
+    properties: Options = Field(default_factory=dict, description="delta.* properties of a new table.")
+    create: Truth = True
+
+
+class HudiWrite(Part):
+    """Write rows through Hudi's own V1 writer."""
+
+    format: Literal["hudi"]
+    from_: Name = Field(alias="from", description="The input or transform whose rows are written.")
+    path: Text = Field(description="Where the table lies; relative to the pipeline file.")
+    table_name: Name
+    operation: Literal["upsert", "insert", "bulk_insert"] = "upsert"
+    table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"] = "COPY_ON_WRITE"
+    record_key: list[Text] = Field(min_length=1)
+    precombine: Text | None = Field(None, description="Of two rows with a key the one with the larger value stays.")
+    partition_by: list[Text] = Field(default_factory=list)
+    options: Options = Field(default_factory=dict, description="Further hoodie.* options.")
+
+
+IcebergWrite: TypeAlias = Annotated[
+    IcebergAppend | IcebergOverwrite | IcebergMerge, Field(discriminator="mode", title="IcebergWrite")
+]
+Write: TypeAlias = Annotated[IcebergWrite | DeltaWrite | HudiWrite, Field(discriminator="format")]
+
+
+class Rewrite(Part):
+    """Compact an Iceberg table after the writes."""
+
+    table: Text
+    where: Text | None = None
+    target_spec_id: Whole | None = Field(None, description="Move files of other specs to this one.")
+    strictness: Literal["fail-open", "fail-closed"] = "fail-open"
+    branch: Text | None = None
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Options of rewrite_data_files, such as min-input-files."
+    )
+
+
+class Pipeline(Part):
+    """A pipeline: named inputs, steps between, outputs, and what is tidied up afterwards."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+    state: Text | None = Field(None, description="The folder of the runs' records; .lakeshift/<name> beside the file.")
+    lake: LakeSettings = Field(default_factory=LakeSettings)
+    read: dict[Name, Read] = Field(min_length=1)
+    transform: dict[Name, Transform] = Field(default_factory=dict)
+    write: dict[Name, Write] = Field(default_factory=dict)
+    maintain: dict[Name, Rewrite] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        known = list(self.read)
+        for name, step in self.transform.items():
+            if name in known:
+                _refuse(("transform", name), f"{name!r} is the name of another input or transform; choose another")
+            for used in step.inputs:
+                _check_known(("transform", name, "inputs"), used, known)
+            known.append(name)
+        for name, write in self.write.items():
+            _check_known(("write", name, "from"), write.from_, known)
+        if not self.write and not self.maintain:
+            _refuse((), "nothing to do: give write or maintain")
+        return self
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The table formats that the session must know."""
+        used = {part.format for part in (*self.read.values(), *self.write.values())} | {"iceberg"}
+        return tuple(name for name in WRITE_FORMATS if name in used)
+
+
+def _check_known(place: tuple[str, ...], name: str, known: list[str]) -> None:
+    if name not in known:
+        _refuse(place, f"{name!r} is not defined before it is used; there are: {', '.join(known)}")
+
+
+def _refuse(place: tuple[str, ...], message: str) -> None:
+    raise PydanticCustomError("reference", "{text}", {"text": message, "place": list(place)})
