@@ -7,8 +7,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lakeshift.lake import Lake, connect
+    from lakeshift.pipeline.runner import plan_pipeline, run_pipeline
 
-__all__ = ["Lake", "__version__", "connect"]
+__all__ = ["Lake", "__version__", "connect", "plan_pipeline", "run_pipeline"]
 
 logging.getLogger("lakeshift").addHandler(logging.NullHandler())
 
@@ -19,4 +20,8 @@ def __getattr__(name: str) -> Any:
         from lakeshift import lake
 
         return getattr(lake, name)
+    if name in ("plan_pipeline", "run_pipeline"):
+        from lakeshift.pipeline import runner
+
+        return getattr(runner, name)
     raise AttributeError(f"module 'lakeshift' has no attribute {name!r}")

@@ -69,6 +69,10 @@ class CommitStateUnknownError(LakeshiftError, RuntimeError):
     """The catalog did not say whether the commit landed; every file was kept."""
 
 
+class PipelineError(LakeshiftError, RuntimeError):
+    """A step of a pipeline failed for a reason that is not lakeshift's own, such as an error of Spark."""
+
+
 class TaskFailedError(LakeshiftError, RuntimeError):
     """A kernel raised on an executor, in every attempt that Spark gave it.
 

@@ -28,6 +28,7 @@ class LazyGroup(click.Group):
         "hudi": ("lakeshift.cli.hudi", "Explain reads of Hudi tables, and print what a session needs for them."),
         "report": ("lakeshift.cli.report", "Draw an Iceberg table's layout as a page to look at."),
         "rewrite": ("lakeshift.cli.rewrite", "Plan and run the compaction of an Iceberg table."),
+        "run": ("lakeshift.cli.run", "Run a pipeline file, show what it would do, or go on after a failure."),
         "table": ("lakeshift.cli.table", "List, show, create, evolve, write and change Iceberg tables."),
     }
 

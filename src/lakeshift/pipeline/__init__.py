@@ -1,1 +1,1 @@
-"""Pipelines: a YAML file that reads, transforms, writes and maintains tables, each step once over any number of kills."""
+"""Pipelines: a YAML file that reads, transforms, writes and maintains tables, each step once whatever kills it."""

@@ -129,7 +129,9 @@ class FileRead(Part):
 
     format: Literal["parquet", "json", "csv"]
     path: Text | list[Text] = Field(description="Paths or globs, relative to the pipeline file.")
-    schema_: Text | None = Field(None, alias="schema", description="Columns and types, such as 'id bigint, ts timestamp'.")
+    schema_: Text | None = Field(
+        None, alias="schema", description="Columns and types, such as 'id bigint, ts timestamp'."
+    )
     options: Options = Field(default_factory=dict, description="Options of Spark's reader.")
 
     @property
@@ -189,11 +191,18 @@ class IcebergAppend(_IcebergRows):
 
 
 class IcebergOverwrite(_IcebergRows):
-    """Replace all rows of an Iceberg table, or those of the partitions that new rows lie in."""
+    """Replace all rows of an Iceberg table, those for which a condition is true, or those of touched partitions."""
 
     mode: Literal["overwrite"]
     partitions: Literal["all", "dynamic"] = Field("all", description="'dynamic': only partitions that new rows touch.")
+    where: Text | None = Field(None, description="Spark SQL: only the rows for which it is true.")
     isolation: Literal["serializable", "snapshot"] = "serializable"
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> Self:
+        if self.where is not None and self.partitions == "dynamic":
+            raise PydanticCustomError("choice", "where and partitions: dynamic exclude each other; give one")
+        return self
 
 
 class MergeClause(Part):
@@ -291,7 +300,7 @@ class Pipeline(Part):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
     state: Text | None = Field(None, description="The folder of the runs' records; .lakeshift/<name> beside the file.")
-    lake: LakeSettings = Field(default_factory=LakeSettings)
+    lake: LakeSettings = Field(default_factory=lambda: LakeSettings.model_validate({}))
     read: dict[Name, Read] = Field(min_length=1)
     transform: dict[Name, Transform] = Field(default_factory=dict)
     write: dict[Name, Write] = Field(default_factory=dict)

@@ -90,7 +90,9 @@ def read_document(text: str, file: str, environment: Environment) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
-        raise ConfigError(f"{where}: this is not YAML: {error.problem or error.context}.") from None
+        line = text.splitlines()[mark.line] if mark and mark.line < len(text.splitlines()) else ""
+        hint = " Inside of {} and [] put text with ${...} in quotes." if "${" in line else ""
+        raise ConfigError(f"{where}: this is not YAML: {error.problem or error.context}.{hint}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{file}: this is not YAML: {str(error).splitlines()[0]}") from None
     if root is None:
@@ -200,13 +202,10 @@ def _in_file(data: Any, location: Location) -> Location:
     """A place as the file has it: pydantic's also names the kind that it took a mapping for."""
     there: list[str | int] = []
     for part in location:
-        if isinstance(data, dict) and part in data:
+        known = range(len(data)) if isinstance(data, list) else data if isinstance(data, dict) else ()
+        if part in known:
             data = data[part]
-        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
-            data = data[part]
-        else:
-            continue
-        there.append(part)
+            there.append(part)
     return tuple(there)
 
 

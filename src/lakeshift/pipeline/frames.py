@@ -1,0 +1,110 @@
+"""Inputs and transforms as named frames, which SQL sees as temporary views while the run lasts."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lakeshift.errors import ConfigError
+from lakeshift.pipeline.inputs import open_input
+from lakeshift.pipeline.model import Pipeline, Transform
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakeshift.lake import Lake
+
+
+@dataclass
+class Frames:
+    """All frames of a run by name, and the pins of its inputs."""
+
+    by_name: dict[str, DataFrame] = field(default_factory=dict)
+    pins: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@contextmanager
+def open_frames(lake: Lake, base: Path, model: Pipeline, pinned: Mapping[str, Any]) -> Iterator[Frames]:
+    """The frames of a pipeline. Nothing is evaluated; the views and cached rows are gone afterwards."""
+    spark = lake.spark
+    frames, cached = Frames(), []
+    taken = {view.name for view in spark.catalog.listTables() if view.isTemporary}
+    try:
+        for name, read in model.read.items():
+            opened = open_input(lake, base, name, read, pinned.get(name))
+            frames.pins[name] = opened.pin
+            _add(frames, name, opened.frame, taken)
+        for name, step in model.transform.items():
+            frame = _by_sql(spark, name, step) if step.sql is not None else _by_python(base, name, step, frames.by_name)
+            if step.cache:
+                frame = frame.persist()
+                cached.append(frame)
+            _add(frames, name, frame, taken)
+        yield frames
+    finally:
+        for name in frames.by_name:
+            spark.catalog.dropTempView(name)
+        for frame in cached:
+            frame.unpersist()
+
+
+def _add(frames: Frames, name: str, frame: DataFrame, taken: set[str]) -> None:
+    if name.lower() in taken:
+        raise ConfigError(
+            f"The session has a temporary view {name!r} already, which the pipeline would replace. Drop the view, or "
+            "rename the step."
+        )
+    frame.createOrReplaceTempView(name)
+    frames.by_name[name] = frame
+
+
+def _by_sql(spark: SparkSession, name: str, step: Transform) -> DataFrame:
+    text = str(step.sql).strip().rstrip(";")
+    try:
+        # Inside of a query there can only be a query: a command that changes something is a syntax error here.
+        return spark.sql(f"SELECT * FROM (\n{text}\n)")  # noqa: S608 - the text is the user's own
+    except Exception as error:  # of PySpark, under another name in each version
+        what = str(error).strip().splitlines()
+        raise ConfigError(
+            f"transform.{name}: Spark does not take this as a query: {' '.join(what[:2])} "
+            "Names that can be used are inputs and the transforms above."
+        ) from error
+
+
+def _by_python(base: Path, name: str, step: Transform, known: Mapping[str, DataFrame]) -> DataFrame:
+    from pyspark.sql import DataFrame as ClassicFrame
+
+    function = import_function(base, name, str(step.python))
+    try:
+        made = function(*(known[each] for each in step.inputs), **step.arguments)
+    except Exception as error:
+        raise ConfigError(f"transform.{name}: {step.python} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(made, ClassicFrame) and not hasattr(made, "createOrReplaceTempView"):
+        raise ConfigError(f"transform.{name}: {step.python} returned {type(made).__name__}, not a DataFrame.")
+    frame: DataFrame = made
+    return frame
+
+
+def import_function(base: Path, name: str, path: str) -> Callable[..., Any]:
+    """A function by its import path; modules beside the pipeline file are found too."""
+    module, _, attribute = path.partition(":")
+    folder = str(base)
+    sys.path.insert(0, folder)
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"transform.{name}: {path} cannot be imported: {error}. It is looked for in {folder} and among installed "
+            "packages."
+        ) from error
+    finally:
+        sys.path.remove(folder)
+    if not callable(found):
+        raise ConfigError(f"transform.{name}: the module {module} has no function {attribute!r}.")
+    function: Callable[..., Any] = found
+    return function

@@ -1,0 +1,154 @@
+"""The inputs of a run as Spark frames, each with a pin: what a run that is resumed must read to see the same rows.
+
+An Iceberg input is pinned by its snapshot, a Delta one by its version, a Hudi one by its last commit, files by their
+names. Without this, a run that was killed after its first write would go on with other rows than it began with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from lakeshift.errors import ConfigError, InvalidStateError, LakeshiftError
+from lakeshift.locations import canonical_location
+from lakeshift.pipeline.model import DeltaRead, FileRead, HudiRead, IcebergRead, Read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lakeshift.lake import Lake
+
+_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input that was opened: its rows, and its pin."""
+
+    frame: DataFrame
+    pin: Mapping[str, Any]
+
+
+def resolve(base: Path, place: str) -> str:
+    """A path of the pipeline file: relative ones are relative to the file's folder."""
+    return place if _SCHEME.match(place) else str(base / place)
+
+
+def open_input(lake: Lake, base: Path, name: str, read: Read, pinned: Mapping[str, Any] | None) -> Input:
+    """Open an input as it is now, or as ``pinned`` says it was when the run began."""
+    key = _key(read)
+    if pinned is not None and pinned.get("of") != key:
+        pinned = None  # The file says something else now; what was pinned is not what is meant.
+    try:
+        match read:
+            case IcebergRead():
+                frame, facts = _iceberg(lake, read, pinned)
+            case DeltaRead():
+                frame, facts = _delta(lake, base, read, pinned)
+            case HudiRead():
+                frame, facts = _hudi(lake, base, read, pinned)
+            case FileRead():
+                frame, facts = _files(lake, base, read, pinned)
+    except LakeshiftError as error:
+        error.args = (f"read.{name}: {error}", *error.args[1:])
+        raise
+    except Exception as error:  # of PySpark, under another name in each version
+        what = str(error).strip().splitlines()[0]
+        raise ConfigError(f"read.{name} cannot be read as {read.format}: {what}") from error
+    columns = frame.schema.simpleString()
+    if pinned is not None and pinned["columns"] != columns:
+        raise InvalidStateError(
+            f"read.{name} no longer has the columns that it had when the run began: it has {columns}, and had "
+            f"{pinned['columns']}. Restore the input, or begin a new run."
+        )
+    return Input(frame, {"of": key, **facts, "columns": columns})
+
+
+def _key(read: Read) -> str:
+    """What the file says about an input, as a short text that tells changes and no secrets."""
+    return hashlib.sha256(read.model_dump_json().encode()).hexdigest()[:16]
+
+
+def _iceberg(lake: Lake, read: IcebergRead, pinned: Mapping[str, Any] | None) -> tuple[DataFrame, dict[str, Any]]:
+    from lakeshift.iceberg.read import read_table
+
+    table = lake.iceberg(read.table).table
+    head = table.metadata.current_snapshot_id
+    wanted = read.snapshot_id if read.snapshot_id is not None else head
+    if pinned is not None:
+        wanted = pinned["snapshot_id"]
+    # The head is read as the head, with the table's newest columns; anything else with the columns it had.
+    frame = read_table(lake.spark, table, read.columns, read.where, None if wanted == head else wanted)
+    if wanted is None and head is not None:
+        frame = frame.limit(0)  # The table was empty when the run began.
+    return frame, {"snapshot_id": wanted}
+
+
+def _delta(
+    lake: Lake, base: Path, read: DeltaRead, pinned: Mapping[str, Any] | None
+) -> tuple[DataFrame, dict[str, Any]]:
+    from lakeshift.delta.log import DeltaLog
+    from lakeshift.delta.target import Target
+
+    spark = lake.spark
+    location = resolve(base, read.path) if read.path is not None else Target(spark, read.place).location()
+    state = DeltaLog(spark, location).refresh() if location is not None else None
+    if state is None or location is None:
+        raise ConfigError(f"there is no Delta table at {location or read.place}. Check the path.")
+    version = read.version if read.version is not None else state.version
+    if pinned is not None:
+        version = pinned["version"]
+    return spark.read.format("delta").option("versionAsOf", version).load(location), {"version": version}
+
+
+def _hudi(lake: Lake, base: Path, read: HudiRead, pinned: Mapping[str, Any] | None) -> tuple[DataFrame, dict[str, Any]]:
+    from lakeshift.hudi.timeline import HudiTimeline
+
+    table = lake.hudi(resolve(base, read.path) if read.path is not None else read.place)
+    last = HudiTimeline(lake.spark, table.path).last()
+    facts: dict[str, Any] = {"instant": last and last.requested, "completion": last and last.completed}
+    options: dict[str, Any] = {"dsv2": read.dsv2, "options": read.options, "read_optimized": read.read_optimized}
+    if read.as_of is not None:
+        options["as_of"] = read.as_of
+    elif read.incremental is not None:
+        end = read.incremental.to or (facts if pinned is None else pinned)["completion"]
+        options |= {"incremental_from": read.incremental.from_, "incremental_to": end}
+    elif pinned is not None and pinned["instant"] != facts["instant"]:
+        if read.read_optimized:
+            raise InvalidStateError(
+                "the Hudi table has new commits since the run began, and a read-optimized query cannot go back before "
+                "them. Begin a new run."
+            )
+        options["as_of"] = pinned["instant"]
+    return table.read(**options), dict(pinned) if pinned is not None else facts
+
+
+def _files(
+    lake: Lake, base: Path, read: FileRead, pinned: Mapping[str, Any] | None
+) -> tuple[DataFrame, dict[str, Any]]:
+    spark = lake.spark
+    reader = spark.read.format(read.format)
+    if read.format == "csv":
+        reader = reader.option("header", "true").option("inferSchema", "false" if read.schema_ else "true")
+    if read.schema_:
+        reader = reader.schema(read.schema_)
+        if read.format != "parquet":
+            # A value that does not fit its type stops the run; Spark alone would make null of it.
+            reader = reader.option("mode", "FAILFAST")
+    reader = reader.options(**read.options)
+    paths = [resolve(base, path) for path in read.paths]
+    if pinned is None:
+        frame = reader.load(paths)
+        # Spark gives addresses, in which a space is %20; a path has it as it is.
+        return frame, {"files": sorted(unquote(file) for file in frame.inputFiles())}
+    if not pinned["files"]:
+        return spark.createDataFrame([], read.schema_ or reader.load(paths).schema), {"files": []}
+    folder = canonical_location(paths[0]).rstrip("/") + "/"
+    if len(paths) == 1 and all(canonical_location(file).startswith(folder) for file in pinned["files"]):
+        reader = reader.option("basePath", paths[0])  # Partition values in the names of folders count from there.
+    return reader.load(list(pinned["files"])), {"files": list(pinned["files"])}
