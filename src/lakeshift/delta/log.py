@@ -54,6 +54,17 @@ class DeltaLog:
         found = self._log().update(False, self._nothing, self._nothing).transactions().get(app_id)
         return int(found.get()) if found.isDefined() else None
 
+    def commit_of(self, app_id: str, txn_version: int, most: int = 200) -> int | None:
+        """The table version that committed a transaction, among the last ones; None if it is not among them."""
+        newest = int(self._log().update(False, self._nothing, self._nothing).version())
+        for version in range(newest, max(-1, newest - most), -1):
+            for line in self._commit(version):
+                if line.startswith('{"txn"'):
+                    found = json.loads(line)["txn"]
+                    if (found["appId"], found["version"]) == (app_id, txn_version):
+                        return version
+        return None
+
     def commit_info(self, version: int) -> dict[str, Any] | None:
         """The commitInfo action of one version; None if its file cannot be read (cleaned up, or kept elsewhere)."""
         for line in self._commit(version):

@@ -33,18 +33,17 @@ def open_frames(lake: Lake, base: Path, model: Pipeline, pinned: Mapping[str, An
     """The frames of a pipeline. Nothing is evaluated; the views and cached rows are gone afterwards."""
     spark = lake.spark
     frames, cached = Frames(), []
-    taken = {view.name for view in spark.catalog.listTables() if view.isTemporary}
     try:
         for name, read in model.read.items():
             opened = open_input(lake, base, name, read, pinned.get(name))
             frames.pins[name] = opened.pin
-            _add(frames, name, opened.frame, taken)
+            _add(frames, name, opened.frame)
         for name, step in model.transform.items():
             frame = _by_sql(spark, name, step) if step.sql is not None else _by_python(base, name, step, frames.by_name)
             if step.cache:
                 frame = frame.persist()
                 cached.append(frame)
-            _add(frames, name, frame, taken)
+            _add(frames, name, frame)
         yield frames
     finally:
         for name in frames.by_name:
@@ -53,8 +52,8 @@ def open_frames(lake: Lake, base: Path, model: Pipeline, pinned: Mapping[str, An
             frame.unpersist()
 
 
-def _add(frames: Frames, name: str, frame: DataFrame, taken: set[str]) -> None:
-    if name.lower() in taken:
+def _add(frames: Frames, name: str, frame: DataFrame) -> None:
+    if any(view.isTemporary for view in frame.sparkSession.catalog.listTables(pattern=name)):
         raise ConfigError(
             f"The session has a temporary view {name!r} already, which the pipeline would replace. Drop the view, or "
             "rename the step."

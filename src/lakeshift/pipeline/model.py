@@ -38,6 +38,13 @@ Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Options: TypeAlias = dict[str, Text]
 
 
+_STREAMS = (
+    " Pipelines read in batches, and what arrives meanwhile belongs to the next run; for a stream use the Delta sink's "
+    "foreach_batch."
+)
+_HINTS = {"streaming": _STREAMS, "stream": _STREAMS, "trigger": _STREAMS}
+
+
 class Part(BaseModel):
     """A part of the file; what it does not know it refuses, with the names that it knows."""
 
@@ -51,7 +58,7 @@ class Part(BaseModel):
             unknown = [key for key in data if key not in known and key not in cls.model_fields]
             if unknown:
                 close = difflib.get_close_matches(str(unknown[0]), sorted(known), 1)
-                hint = f" Did you mean {close[0]!r}?" if close else ""
+                hint = f" Did you mean {close[0]!r}?" if close else _HINTS.get(str(unknown[0]), "")
                 raise PydanticCustomError(
                     "unknown_field",
                     "{name} is not known here.{hint} Allowed: {allowed}.",
@@ -308,9 +315,13 @@ class Pipeline(Part):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
-        known = list(self.read)
+        known: list[str] = []
+        for name in self.read:
+            if name.lower() in map(str.lower, known):
+                _refuse(("read", name), f"{name!r} is the name of another input, but for its case; choose another")
+            known.append(name)
         for name, step in self.transform.items():
-            if name in known:
+            if name.lower() in map(str.lower, known):
                 _refuse(("transform", name), f"{name!r} is the name of another input or transform; choose another")
             for used in step.inputs:
                 _check_known(("transform", name, "inputs"), used, known)

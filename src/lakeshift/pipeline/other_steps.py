@@ -38,10 +38,17 @@ class DeltaStep:
         from lakeshift.delta.target import Target
 
         location = Target(self.lake.spark, self.target).location()
-        if location is None or DeltaLog(self.lake.spark, location).refresh() is None:
+        log = None if location is None else DeltaLog(self.lake.spark, location)
+        if log is None or log.refresh() is None:
             return None
-        last = DeltaLog(self.lake.spark, location).last_txn_version(marks.application(self.name))
-        return None if last is None or last < marks.number else {"operation": "append", "skipped": True}
+        application = marks.application(self.name)
+        last = log.last_txn_version(application)
+        if last is None or last < marks.number:
+            return None
+        version = log.commit_of(application, marks.number)
+        info = (None if version is None else log.commit_info(version)) or {}
+        rows = info.get("operationMetrics", {}).get("numOutputRows")
+        return {"operation": "append", "version": version, "rows_written": None if rows is None else int(rows)}
 
     def explain(self) -> Explanation:
         with self._sink(None) as sink:

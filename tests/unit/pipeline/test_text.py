@@ -53,7 +53,8 @@ def test_a_file_becomes_a_model() -> None:
 def test_words_that_yaml_takes_for_truth_values_stay_words() -> None:
     merge = GOOD.replace("mode: append", "mode: merge").replace(
         "    spec_id: 1\n",
-        "    on: target.id = source.id\n    clauses:\n      - {when: matched, then: update, set: {no: off, day: 2026-01-01}}\n",
+        "    on: target.id = source.id\n    clauses:\n"
+        "      - {when: matched, then: update, set: {no: off, day: 2026-01-01}}\n",
     )
     write = parse_pipeline(merge).write["trips"]
     assert isinstance(write, IcebergMerge)
@@ -64,28 +65,60 @@ def test_words_that_yaml_takes_for_truth_values_stay_words() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("    spec_id: 1", "    spec: 1", "p.yaml:17:5: write.trips.spec: 'spec' is not known here. Did you mean 'spec_id'?"),
+        (
+            "    spec_id: 1",
+            "    spec: 1",
+            "p.yaml:17:5: write.trips.spec: 'spec' is not known here. Did you mean 'spec_id'?",
+        ),
         ("spec_id: 1", "spec_id: one", "p.yaml:17:5: write.trips.spec_id: it must be a whole number, not 'one'."),
         ("table: db.trips", "table: 5", "p.yaml:16:5: write.trips.table: it must be text, not 5; put it in quotes."),
-        ("mode: append", "mode: apend", "p.yaml:14:5: write.trips.mode: 'apend' is not known. Allowed: append, overwrite, merge."),
+        (
+            "mode: append",
+            "mode: apend",
+            "p.yaml:14:5: write.trips.mode: 'apend' is not known. Allowed: append, overwrite, merge.",
+        ),
         ("    mode: append\n", "", "p.yaml:12:3: write.trips.mode: it is required, and missing. Allowed: append"),
-        ("format: csv", "format: xml", "p.yaml:5:5: read.arrivals.format: 'xml' is not known. Allowed: hudi, iceberg, delta"),
+        (
+            "format: csv",
+            "format: xml",
+            "p.yaml:5:5: read.arrivals.format: 'xml' is not known. Allowed: hudi, iceberg, delta",
+        ),
         ("    from: clean\n", "", "p.yaml:12:3: write.trips.from: it is required, and missing."),
-        ("from: clean", "from: cleaned", "p.yaml:15:5: write.trips.from: 'cleaned' is not defined before it is used; there are: arrivals, clean."),
+        (
+            "from: clean",
+            "from: cleaned",
+            "p.yaml:15:5: write.trips.from: 'cleaned' is not defined before it is used; there are: arrivals, clean.",
+        ),
         ("  clean:\n", "  arrivals:\n", "p.yaml:9:3: transform.arrivals: 'arrivals' is the name of another input"),
-        ("sql: SELECT", "python: x.py\n    sql: SELECT", "p.yaml:10:5: transform.clean.python: 'x.py' is not a name that can be used"),
+        (
+            "sql: SELECT",
+            "python: x.py\n    sql: SELECT",
+            "p.yaml:10:5: transform.clean.python: 'x.py' is not a name that can be used",
+        ),
         ("sql: SELECT", "python: x:y\n    sql: SELECT", "p.yaml:9:3: transform.clean: give either sql or python."),
         ("read:\n  arrivals:", "read:\n  my-arrivals:", "p.yaml:4:3: read.my-arrivals: 'my-arrivals' is not a name"),
-        ("    path: in/*.csv", "    path: a\n    path: b", "p.yaml:7:5: read.arrivals.path: it is there already, in line 6"),
+        (
+            "    path: in/*.csv",
+            "    path: a\n    path: b",
+            "p.yaml:7:5: read.arrivals.path: it is there already, in line 6",
+        ),
         ("name: trips", "name: !!python/name:os.system trips", "p.yaml:1:7: name: the tag"),
         ("name: trips", "name: [", "p.yaml:3:1: this is not YAML"),
-        ("./lake", "${LAKE}", "p.yaml:2:20: this is not YAML: expected ',' or '}', but got '{'. Inside of {} and [] put"),
+        (
+            "./lake",
+            "${LAKE}",
+            "p.yaml:2:20: this is not YAML: expected ',' or '}', but got '{'. Inside of {} and [] put",
+        ),
         ("name: trips", "name: &a [*a]", "p.yaml:1:7: name.0: an alias repeats itself without end."),
-        ("table: db.trips", "table: ${NO_SUCH}", "p.yaml:16:12: write.trips.table: The environment variable NO_SUCH is not set."),
+        (
+            "table: db.trips",
+            "table: ${NO_SUCH}",
+            "p.yaml:16:12: write.trips.table: The environment variable NO_SUCH is not set.",
+        ),
         ("table: db.trips", "table: ${1}", "p.yaml:16:12: write.trips.table: ${1} names no variable"),
         ("lake: {warehouse: ./lake}", "lake: here", "p.yaml:2:1: lake: it must be a mapping of names, not 'here'."),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_told_with_line_field_and_what_is_allowed(old: str, new: str, told: str) -> None:
     assert old in GOOD
     assert refused(GOOD.replace(old, new, 1)).startswith(told)
@@ -95,6 +128,18 @@ def test_all_mistakes_are_told_at_once() -> None:
     told = refused(GOOD.replace("format: csv", "format: xml").replace("spec_id: 1", "spec_id: one"))
     assert told.startswith("p.yaml has 2 problems:\n  p.yaml:5:5: ")
     assert "\n  p.yaml:17:5: " in told
+
+
+def test_streams_are_refused_with_what_to_use_instead() -> None:
+    told = refused(GOOD.replace("format: csv", "format: csv\n    streaming: true"))
+    assert told.startswith(
+        "p.yaml:6:5: read.arrivals.streaming: 'streaming' is not known here. Pipelines read in batches"
+    )
+    assert "foreach_batch" in told
+
+
+def test_names_that_differ_in_case_only_are_refused() -> None:
+    assert "'Arrivals' is the name of another input" in refused(GOOD.replace("  clean:", "  Arrivals:"))
 
 
 def test_nothing_to_do_is_a_mistake() -> None:
