@@ -132,6 +132,21 @@ class Lake:
             raise ConfigError(f"There is no table {name!r} in catalog {self.name!r}; tables there: {there}.") from None
         return IcebergTable(self, table)
 
+    def find_iceberg(self, name: str) -> IcebergTable | None:
+        """The Iceberg table of that name; None if there is none, or no embedded catalog yet."""
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        from lakeshift.iceberg.table import IcebergTable
+
+        identifier = self._identifier(name)
+        file = embedded_file(self._properties)
+        if file is not None and not file.exists():
+            return None
+        try:
+            return IcebergTable(self, self.catalog.load_table(identifier))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
     def create_iceberg_table(
         self,
         name: str,

@@ -42,22 +42,6 @@ def find_snapshots(metadata: TableMetadata, branch: str | None, run_id: str, ste
     return found
 
 
-def find_table(lake: Lake, name: str) -> IcebergTable | None:
-    """The table of that name; None if there is none, or no lake yet."""
-    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-
-    from lakeshift.catalogs import embedded_file
-    from lakeshift.iceberg.table import IcebergTable
-
-    file = embedded_file(lake._properties)
-    if file is not None and not file.exists():
-        return None
-    try:
-        return IcebergTable(lake, lake.catalog.load_table(lake._identifier(name)))
-    except (NoSuchTableError, NoSuchNamespaceError):
-        return None
-
-
 @dataclass(frozen=True)
 class IcebergWriteStep:
     """Rows that are appended to a table, overwrite it, or are merged into it."""
@@ -73,7 +57,7 @@ class IcebergWriteStep:
         return self.model.table
 
     def committed(self, marks: RunMarks) -> dict[str, Any] | None:
-        table = find_table(self.lake, self.target)
+        table = self.lake.find_iceberg(self.target)
         if table is None:
             return None
         found = find_snapshots(table.table.metadata, self.model.branch, marks.run_id, self.name)
@@ -85,7 +69,7 @@ class IcebergWriteStep:
         return done
 
     def explain(self) -> Explanation:
-        table = find_table(self.lake, self.target)
+        table = self.lake.find_iceberg(self.target)
         if table is None:
             return self._explain_creation()
         if isinstance(self.model, IcebergMerge):
@@ -93,7 +77,7 @@ class IcebergWriteStep:
         return self._explain_rows(table, self.model)
 
     def execute(self, marks: RunMarks, progress: Progress | None) -> dict[str, Any]:
-        table = find_table(self.lake, self.target) or self._create()
+        table = self.lake.find_iceberg(self.target) or self._create()
         properties, branch = marks.properties(self.name), self.model.branch
         if isinstance(self.model, IcebergMerge):
             result = self._merge(table, self.model, properties, progress).execute()
@@ -154,11 +138,13 @@ class IcebergWriteStep:
 
     def _new_table(self) -> NewTable:
         if self.model.create is None:
-            there = ", ".join(self.lake.iceberg_tables()) if _exists(self.lake) else "none: there is no lake yet"
-            raise ConfigError(
-                f"There is no table {self.target!r} in catalog {self.lake.name!r}; tables there: {there}. Check the "
-                "name, or let the step create it with create: {partition_by: [...]}."
-            )
+            try:
+                self.lake.iceberg(self.target)  # raises an error that tells what there is
+            except ConfigError as error:
+                raise ConfigError(
+                    f"{error} Or let the step create it, with create: {{partition_by: [...]}}."
+                ) from error
+            raise ConfigError(f"The table {self.target!r} came into being just now; run it again.")
         return self.model.create
 
     def _explain_creation(self) -> Explanation:
@@ -247,7 +233,7 @@ class RewriteStep:
     def committed(self, marks: RunMarks) -> dict[str, Any] | None:
         if self._options.get("partial_progress_enabled"):
             return None  # Some groups may still be left. A rewrite of what is compact already does nothing.
-        table = find_table(self.lake, self.target)
+        table = self.lake.find_iceberg(self.target)
         found = (
             find_snapshots(table.table.metadata, self.model.branch, marks.run_id, self.name)
             if table is not None
@@ -259,7 +245,7 @@ class RewriteStep:
         from lakeshift.iceberg.rewrite.options import RewriteOptions
 
         RewriteOptions.of(self._options)
-        table = find_table(self.lake, self.target)
+        table = self.lake.find_iceberg(self.target)
         if table is None:
             return Explanation(self.name, "rewrite", self.target, ("after the table was created",), {})
         planned = table.plan_rewrite(**self._arguments)
@@ -322,13 +308,6 @@ def _rows_in(folder: str) -> int | None:
     if "://" in folder:
         return None
     return sum(int(pq.read_metadata(file).num_rows) for file in Path(folder).glob("**/*.parquet"))
-
-
-def _exists(lake: Lake) -> bool:
-    from lakeshift.catalogs import embedded_file
-
-    file = embedded_file(lake._properties)
-    return file is None or file.exists()
 
 
 def _partitioned(fields: list[str]) -> str:

@@ -95,7 +95,6 @@ class HudiStep:
     def explain(self) -> Explanation:
         from lakeshift.hudi.timeline import HudiTimeline
 
-        self.lake._require("hudi")
         model, columns = self.model, {name.lower() for name in self.frame.columns}
         needed = [*model.record_key, *model.partition_by, *([model.precombine] if model.precombine else [])]
         missing = [name for name in needed if name.split(".")[0].lower() not in columns]

@@ -157,8 +157,9 @@ def test_mistakes_are_found_before_anything_is_written(
     )
     absent = refusal("    table: db.raw\n    quar", "    table: db.rows\n    quar")
     assert absent.startswith(
-        "write.raw: There is no table 'db.rows' in catalog 'local'; tables there: db.latest, db.raw."
+        "write.raw: There is no table 'db.rows' in catalog 'local'; tables there: db.latest, db.raw"
     )
+    assert absent.endswith("Or let the step create it, with create: {partition_by: [...]}.")
     fits = refusal("    from: arrivals\n    table: db.raw", "    from: counted\n    table: db.raw", SchemaMismatchError)
     assert fits.startswith("write.raw: The rows do not fit db.raw")
     assert not (tmp_path / "a" / "lake" / "landing").exists()
