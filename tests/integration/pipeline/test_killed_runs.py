@@ -31,9 +31,13 @@ def start(file: Path) -> subprocess.Popen[bytes]:
         )  # fmt: skip
 
 
+def events_of_runs(state: PipelineState) -> list[dict[str, Any]]:
+    return [event for event in state.events() if "run_id" in event]
+
+
 def wait_for_events(state: PipelineState, child: subprocess.Popen[bytes], count: int) -> None:
     deadline = time.monotonic() + 300
-    while len(state.events()) < count:
+    while len(events_of_runs(state)) < count:
         alive_in_time = child.poll() is None and time.monotonic() < deadline
         assert alive_in_time, (state.folder.parents[1] / "child.log").read_text()[-3000:]
         time.sleep(0.01)
@@ -48,7 +52,7 @@ def test_runs_killed_at_random_points_make_the_same_tables(spark: Any, tmp_path:
     chance = random.Random(seed)
     caught = 0
     for number in range(KILLS):
-        before = len(state.events())
+        before = len(events_of_runs(state))
         child = start(killed)
         try:
             # Begun or resumed, then up to as many steps as a run has, then a moment more.

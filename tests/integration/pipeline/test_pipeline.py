@@ -36,7 +36,10 @@ class Killed(BaseException):
     """Stands for a kill in this process: nothing may handle it."""
 
 
-def test_the_example_is_planned_and_run_and_tells_what_it_did(call: Any, spark: Any, tmp_path: Path) -> None:
+def test_the_example_is_planned_and_run_and_tells_what_it_did(
+    call: Any, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIPS_LAKE", "hidden-lake")
     shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("lakehouse", ".lakeshift"))
     file = tmp_path / "examples" / "trips.yaml"
     before = sorted(tmp_path.rglob("*.*"))
@@ -52,7 +55,7 @@ def test_the_example_is_planned_and_run_and_tells_what_it_did(call: Any, spark: 
     assert "write.landing -> " in told.output
     assert "8 rows written, " in told.output
     assert "Run 1 finished" in told.output
-    lake = lakeshift.connect(warehouse=tmp_path / "examples" / "lakehouse", spark=spark)
+    lake = lakeshift.connect(warehouse=tmp_path / "examples" / "hidden-lake", spark=spark)
     trips = {row["id"]: row["fare"] for row in lake.iceberg("db.trips").read().collect()}
     assert trips == {1: 54.0, 2: 19.9, 3: 31.5, 5: 12.1, 6: 140.0, 7: 99.0}
 
@@ -72,6 +75,9 @@ def test_the_example_is_planned_and_run_and_tells_what_it_did(call: Any, spark: 
     assert done["maintain.compact"]["filter_stats"] is not None
     lines = (tmp_path / "examples/.lakeshift/trips/runs.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
+    # What came from the environment is in no record and in nothing that was shown.
+    assert not any("hidden-lake" in text for text in (*lines, planned.output, told.output, json.dumps(plan)))
+    assert records[2]["target"].endswith("/${TRIPS_LAKE}/landing")
     assert [record["event"] for record in records].count("step-done") == 6
     assert records[-2]["details"] == done["maintain.compact"]
 
