@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from lakeshift.lake import Lake
 
 
+# An incremental read through Hudi's own source switches this off in the session, and leaves it so.
+_VECTORIZED = "spark.sql.parquet.enableVectorizedReader"
+
+
 @dataclass
 class Frames:
     """All frames of a run by name, and the pins of its inputs."""
@@ -33,6 +37,7 @@ def open_frames(lake: Lake, base: Path, model: Pipeline, pinned: Mapping[str, An
     """The frames of a pipeline. Nothing is evaluated; the views and cached rows are gone afterwards."""
     spark = lake.spark
     frames, cached = Frames(), []
+    vectorized = spark.conf.get(_VECTORIZED)
     try:
         for name, read in model.read.items():
             opened = open_input(lake, base, name, read, pinned.get(name))
@@ -50,6 +55,8 @@ def open_frames(lake: Lake, base: Path, model: Pipeline, pinned: Mapping[str, An
             spark.catalog.dropTempView(name)
         for frame in cached:
             frame.unpersist()
+        if vectorized is not None:
+            spark.conf.set(_VECTORIZED, vectorized)
 
 
 def _add(frames: Frames, name: str, frame: DataFrame) -> None:

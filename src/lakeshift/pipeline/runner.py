@@ -180,7 +180,6 @@ class OpenPipeline:
         """The run to go on with; None to begin another one."""
         if resume and new:
             raise ConfigError("Both resume and new were given; a run is either gone on with or begun.")
-        again = f"lakeshift run {self.file}" if self.file else "run_pipeline"
         if resume:
             if last is None or not last.is_open:
                 told = "it has no run yet" if last is None else f"its last run, {last.number}, is {last.status}"
@@ -190,10 +189,14 @@ class OpenPipeline:
             return last
         if last is not None and last.is_open and not new:
             raise InvalidStateError(
-                f"{last.told}. Go on with it by `{again} --resume`, or give it up and begin another one by "
-                f"`{again} --new`: what it wrote stays, and rows that both runs write are then there twice."
+                f"{last.told}. Go on with it by `{self._call('resume')}`, or give it up and begin another one by "
+                f"`{self._call('new')}`: what it wrote stays, and rows that both runs write are then there twice."
             )
         return None
+
+    def _call(self, how: str) -> str:
+        """How a user says ``resume`` or ``new``."""
+        return f"lakeshift run {self.file} --{how}" if self.file else f"run_pipeline(..., {how}=True)"
 
     def _steps(self, frames: Mapping[str, DataFrame]) -> list[Step]:
         from lakeshift.pipeline.iceberg_steps import IcebergWriteStep, RewriteStep
@@ -269,7 +272,7 @@ class _Run:
             self._tell("run-failed", run_id=marks.run_id, step=step.name, error=told, kind=type(error).__name__)
             if not isinstance(error, Exception):
                 raise
-            how = f"lakeshift run {self.opened.file} --resume" if self.opened.file else "run_pipeline(..., resume=True)"
+            how = self.opened._call("resume")
             where = f"\nThis was {step.name} in run {marks.number} ({marks.run_id}). Go on from there with: {how}"
             raise _without_secrets(error, environment, where) from _harmless(error, environment)
         details = environment.redact_all(details)
