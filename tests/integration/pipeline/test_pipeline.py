@@ -75,6 +75,20 @@ def test_the_example_is_planned_and_run_and_tells_what_it_did(
     assert done["maintain.compact"]["filter_stats"] is not None
     lines = (tmp_path / "examples/.lakeshift/trips/runs.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
+    (tmp_path / "examples" / "copy.yaml").write_text("""\
+name: copy
+lake: {warehouse: "${TRIPS_LAKE}"}
+read:
+  all_trips: {format: delta, path: "${TRIPS_LAKE}/landing"}
+  first_trips: {format: delta, path: "${TRIPS_LAKE}/landing", version: 0}
+transform:
+  counts:
+    sql: SELECT (SELECT count(*) FROM all_trips) AS n, (SELECT count(*) FROM first_trips) AS first_n
+write:
+  counts: {format: iceberg, mode: overwrite, from: counts, table: db.counts, create: {}}
+""")
+    lakeshift.run_pipeline(tmp_path / "examples" / "copy.yaml", spark=spark)
+    assert [tuple(row) for row in lake.iceberg("db.counts").read().collect()] == [(9, 8)]
     # What came from the environment is in no record and in nothing that was shown.
     assert not any("hidden-lake" in text for text in (*lines, planned.output, told.output, json.dumps(plan)))
     assert records[2]["target"].endswith("/${TRIPS_LAKE}/landing")
@@ -229,5 +243,18 @@ transform:
 write:
   counts: {{format: delta, from: counts, path: counts}}
 """)
-    lakeshift.run_pipeline(tmp_path / "move.yaml", spark=spark)
+
+    def dies_after_start(self: PipelineState, event: str, **facts: Any) -> None:
+        append(self, event, **facts)
+        if event == "run-started":
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PipelineState, "append", dies_after_start)
+        with pytest.raises(Killed):
+            lakeshift.run_pipeline(tmp_path / "move.yaml", spark=spark)
+    # What is committed after a run began is not what it reads, also when it is resumed.
+    (tmp_path / "in.csv").write_text("id,city,ts\n5,a,3\n")
+    lakeshift.run_pipeline(file, spark=spark)
+    lakeshift.run_pipeline(tmp_path / "move.yaml", resume=True, spark=spark)
     assert [tuple(row) for row in spark.read.format("delta").load(str(tmp_path / "counts")).collect()] == [(4, 3, 4)]
