@@ -75,7 +75,7 @@ def cases(lab: Lab) -> Iterator[Case]:
     (lab.folder / "lake").mkdir()
     lab.java_catalog(_CATALOG, lab.folder / "lake")
     lake = connect(_CATALOG, spark=lab.spark)
-    lake.catalog.create_namespace("db")
+    lab.spark.sql(f"CREATE NAMESPACE {_CATALOG}.db")
     rows, tasks, days = (4_000, 2, 3) if lab.tiny else (8_000_000, 10, 20)
     subjects = {OURS: _Subject(lab.spark, "db.ours"), JAVA: _Subject(lab.spark, "db.java")}
     for subject in subjects.values():

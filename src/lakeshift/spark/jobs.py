@@ -23,7 +23,7 @@ from lakeshift.errors import LakeshiftError, StackError, TaskFailedError
 from lakeshift.kernel import Attempt, Batches, SinkKernel, SourceKernel, TaskKernel
 from lakeshift.records import decode_records, encode_records
 from lakeshift.spark.executors import SHIPPING_REMEDY, ensure_executors, version_mismatch
-from lakeshift.spark.progress import Progress, observed
+from lakeshift.spark.progress import Progress, context_of, observed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +109,17 @@ def frame_of_tasks(
     return _task_frame(spark, tasks, names).mapInArrow(_shipped(_StreamTasks(kernel, operation_id)), schema)
 
 
+def cancel_job(spark: SparkSession, operation_id: str) -> None:
+    """End the jobs of an operation that run in other threads; on Spark Connect they run to their end."""
+    context = context_of(spark)
+    if context is not None:
+        context.cancelJobGroup(_job_group(operation_id))
+
+
+def _job_group(operation_id: str) -> str:
+    return f"lakeshift-{operation_id}"
+
+
 def translate_failure(error: Exception) -> LakeshiftError | None:
     """The lakeshift error inside an exception that Spark raised, if a kernel is what failed."""
     text = str(error)
@@ -137,7 +148,7 @@ def _collect(
     progress: Progress | None,
 ) -> list[Report[Record]]:
     try:
-        with observed(spark, f"lakeshift-{operation_id}", title, total, progress):
+        with observed(spark, _job_group(operation_id), title, total, progress):
             rows = frame.collect()
     except Exception as error:
         ours = translate_failure(error)

@@ -28,7 +28,7 @@ def observed(
 
     On Spark Connect, where the client has no context to ask, only the end is reported.
     """
-    context = _context(spark)
+    context = context_of(spark)
     if context is None:
         yield
     else:
@@ -78,7 +78,7 @@ def _finished_tasks(context: SparkContext, group: str) -> tuple[int, int]:
     return (found.numCompletedTasks, found.numTasks) if found else (0, 0)
 
 
-def _context(spark: SparkSession) -> SparkContext | None:
+def context_of(spark: SparkSession) -> SparkContext | None:
     try:
         return spark.sparkContext
     except Exception:  # Spark Connect refuses the attribute with an error of its own

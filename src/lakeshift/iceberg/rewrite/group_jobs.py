@@ -34,7 +34,7 @@ from lakeshift.iceberg.rewrite.progress import Tracker
 from lakeshift.iceberg.rewrite.tasks import GroupFiles, cut, move_tasks, partition_of, rewrite_job, rewrite_tasks
 from lakeshift.kernel import new_operation_id
 from lakeshift.spark.frames import cores_of
-from lakeshift.spark.jobs import frame_of_tasks, partition_places, run_over_frame, run_tasks
+from lakeshift.spark.jobs import cancel_job, frame_of_tasks, partition_places, run_over_frame, run_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,6 +83,7 @@ class GroupJobs:
 
     def __post_init__(self) -> None:
         self.job = rewrite_job(self.table.metadata, self.plan)
+        self._active: set[str] = set()
         self._files = GroupFiles(self.plan)
         self._cores = cores_of(self.spark)
 
@@ -91,6 +92,21 @@ class GroupJobs:
         if len(groups) == 1 and groups[0].key is None:
             return [self._move(groups[0])]
         return self._copy(groups)
+
+    def cancel(self) -> None:
+        """End the jobs that run now, as far as the session lets us: on Spark Connect they run to their end."""
+        for operation_id in list(self._active):
+            cancel_job(self.spark, operation_id)
+
+    @contextmanager
+    def _operation(self) -> Iterator[str]:
+        # Jobs run side by side, and each numbers its tasks from 0: an id each keeps their files apart.
+        operation_id = new_operation_id()
+        self._active.add(operation_id)
+        try:
+            yield operation_id
+        finally:
+            self._active.discard(operation_id)
 
     def _copy(self, groups: Sequence[RewriteGroup]) -> list[RewrittenGroup]:
         """Rewrite groups whose rows all go into one partition each."""
@@ -120,17 +136,17 @@ class GroupJobs:
     def _run_tasks(
         self, tasks: Sequence[RewriteTask], names: Sequence[str], told: Callable[[int, int], None] | None
     ) -> list[tuple[RewriteReport, ...]]:
-        reports = run_tasks(
-            self.spark,
-            partial(rewrite_files, job=self.job, io=self.table.io),
-            tasks,
-            RewriteReport,
-            # Jobs run side by side, and each numbers its tasks from 0: an id each keeps their files apart.
-            operation_id=new_operation_id(),
-            title=f"Rewrite {'.'.join(self.table.name())}",
-            names=names,
-            progress=told,
-        )
+        with self._operation() as operation_id:
+            reports = run_tasks(
+                self.spark,
+                partial(rewrite_files, job=self.job, io=self.table.io),
+                tasks,
+                RewriteReport,
+                operation_id=operation_id,
+                title=f"Rewrite {'.'.join(self.table.name())}",
+                names=names,
+                progress=told,
+            )
         return [report.records for report in reports]
 
     def _settle(self, group: RewriteGroup, written: list[WrittenFile]) -> float:
@@ -165,10 +181,14 @@ class GroupJobs:
 
     def _move(self, group: RewriteGroup) -> RewrittenGroup:
         """Rewrite a group whose rows go to partitions of another spec, each to the task that writes its own."""
-        spec_id, operation_id = group.output_spec_id, new_operation_id()
+        spec_id = group.output_spec_id
         writers = max(self._cores, -(-group.input_bytes // _MOVED_TASK_BYTES))
         tasks = move_tasks(group, self._files.of(group), partition_places(writers), self._cores)
-        with self.tracker.job(group.input_bytes) as told, _few_records_per_batch(self.spark):
+        with (
+            self.tracker.job(group.input_bytes) as told,
+            _few_records_per_batch(self.spark),
+            self._operation() as operation_id,
+        ):
             rows = frame_of_tasks(
                 self.spark,
                 partial(send_rows, job=self.job, spec_id=spec_id, io=self.table.io),

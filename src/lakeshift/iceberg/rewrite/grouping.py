@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,10 @@ class Selection:
     @property
     def distinct_partitions(self) -> pa.StructArray:
         return self.found.partitions.values
+
+    @cached_property
+    def used_partitions(self) -> Numbers:
+        return np.unique(self.found.partitions.numbers[self.chosen])
 
     def counts(self) -> dict[str, int]:
         """What the filter and the thresholds did, as a report counts it."""

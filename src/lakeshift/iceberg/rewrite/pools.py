@@ -43,12 +43,14 @@ _COARSER: dict[type, tuple[type, ...]] = {
 
 
 class Pooled(Protocol):
-    """Files of one spec by partition."""
+    """Files of one spec by partition; ``used_partitions`` are the numbers of those that have a file to pack."""
 
     @property
     def spec(self) -> PartitionSpec: ...
     @property
     def distinct_partitions(self) -> pa.StructArray: ...
+    @property
+    def used_partitions(self) -> Numbers: ...
 
 
 class Pools(Protocol):
@@ -95,7 +97,7 @@ class PoolsByTarget:
     def __init__(self, metadata: TableMetadata, target: PartitionSpec, found: Sequence[Pooled]) -> None:
         self._metadata = metadata
         self._target = target
-        moving = [files for files in found if files.spec.spec_id != target.spec_id]
+        moving = [files for files in found if files.spec.spec_id != target.spec_id and len(files.used_partitions)]
         known = [_derivations(files.spec, target, metadata.schema()) for files in moving]
         # A part of the new partition is used only if every old spec determines it: else a pool would be split.
         self._fields = [
@@ -103,18 +105,21 @@ class PoolsByTarget:
             for position, field in enumerate(target.fields)
             if not isinstance(field.transform, VoidTransform) and all(position in derived for derived in known)
         ]
-        parts = {id(files): self._derived(files, derived) for files, derived in zip(moving, known, strict=True)}
-        pools = sorted({part for mine in parts.values() for part in mine}, key=lambda part: _sortable(target, part))
-        self._pools = pools
-        number = {PartitionKey(target.spec_id, part): index for index, part in enumerate(pools)}
+        parts = {
+            files.spec.spec_id: self._derived(files, derived) for files, derived in zip(moving, known, strict=True)
+        }
+        # As keys, since they know that NaN equals NaN.
+        self._pools = sorted({part for mine in parts.values() for part in mine}, key=PartitionKey.sort_key)
+        number = {part: index for index, part in enumerate(self._pools)}
         self._numbers: list[Numbers] = []
         self._own: dict[int, PartitionKey] = {}
         for files in found:
-            if id(files) in parts:
-                mine = [number[PartitionKey(target.spec_id, part)] for part in parts[id(files)]]
-            else:
-                mine = self._join(files, number)
-            self._numbers.append(np.array(mine, np.int64))
+            numbers = np.full(len(files.distinct_partitions), -1, np.int64)
+            if files.spec.spec_id == target.spec_id:
+                numbers[files.used_partitions] = self._join(files, number)
+            elif files.spec.spec_id in parts:
+                numbers[files.used_partitions] = [number[part] for part in parts[files.spec.spec_id]]
+            self._numbers.append(numbers)
 
     def numbers(self, index: int) -> Numbers:
         return self._numbers[index]
@@ -126,10 +131,10 @@ class PoolsByTarget:
         described: list[tuple[PartitionKey | None, str]] = []
         for pool in pools.tolist():
             if pool in self._own or whole == len(self._fields):
-                key = self._own.get(pool) or self._whole_key(self._pools[pool])
+                key = self._own.get(pool) or self._whole_key(_values(self._pools[pool]))
                 described.append((key, names.text(key)))
                 continue
-            known = zip(self._fields, self._pools[pool], strict=True)
+            known = zip(self._fields, _values(self._pools[pool]), strict=True)
             text = "/".join(f"{self._target.fields[place].name}={writers[place](value)}" for place, value in known)
             described.append((None, f"{text}/..." if text else "all partitions"))
         return described
@@ -143,7 +148,7 @@ class PoolsByTarget:
     def _join(self, files: Pooled, number: dict[PartitionKey, int]) -> list[int]:
         """Pools for files of the target spec: with those that move if they can meet, else their own."""
         mine = []
-        for key in partition_keys(self._metadata, self._target, files.distinct_partitions):
+        for key in partition_keys(self._metadata, self._target, _used(files)):
             values = () if key.partition is None else key.partition
             part = PartitionKey(self._target.spec_id, tuple(values[position] for position in self._fields))
             if part in number:
@@ -153,18 +158,25 @@ class PoolsByTarget:
                 self._own[mine[-1]] = key
         return mine
 
-    def _derived(self, files: Pooled, derived: dict[int, tuple[int, Callable[[Any], Any]]]) -> list[tuple[Any, ...]]:
+    def _derived(self, files: Pooled, derived: dict[int, tuple[int, Callable[[Any], Any]]]) -> list[PartitionKey]:
         """What each partition of the files determines of the new one."""
-        count = len(files.distinct_partitions)
         if not self._fields:
-            return [()] * count
-        values = partition_values(files.distinct_partitions, files.spec, self._metadata)
+            return [PartitionKey(self._target.spec_id, ())] * len(files.used_partitions)
+        values = partition_values(_used(files), files.spec, self._metadata)
         steps = [derived[position] for position in self._fields]
-        return [tuple(convert(partition[source]) for source, convert in steps) for partition in values]
+        return [
+            PartitionKey(self._target.spec_id, tuple(convert(partition[source]) for source, convert in steps))
+            for partition in values
+        ]
 
 
-def _sortable(target: PartitionSpec, part: tuple[Any, ...]) -> tuple[Any, ...]:
-    return PartitionKey(target.spec_id, part).sort_key()
+def _used(files: Pooled) -> pa.StructArray:
+    return files.distinct_partitions.take(pa.array(files.used_partitions))
+
+
+def _values(pool: PartitionKey) -> tuple[Any, ...]:
+    assert pool.partition is not None
+    return pool.partition
 
 
 def _derivations(

@@ -164,8 +164,9 @@ class _Run:
             ) from error
 
     def _stop(self, running: Sequence[Future[list[_Outcome]]]) -> None:
-        """Let no job begin any more, wait for those that run, and remove what was written and not committed."""
+        """Let no job begin any more, end those that run, and remove what was written and not committed."""
         self.stopped.set()
+        self.jobs.cancel()
         left = list(self.waiting)
         known = {*self.given, *(each.group.group_id for each in left)}
         for job in running:

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    IntegerType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
 
-from lakeshift.iceberg.commit.change_set import append_change, row_delta_change
+from lakeshift.iceberg.commit.change_set import RemovedFile, append_change, replace_change, row_delta_change
 from lakeshift.iceberg.commit.commit import commit
+from lakeshift.iceberg.kernels.data_files import to_data_file
 from lakeshift.iceberg.kernels.rewrite import (
     MoveTask,
     RewriteReport,
@@ -36,6 +56,7 @@ from tests.tables import (
     equality_deletes,
     events,
     files_under,
+    live_entries,
     local_catalog,
     position_deletes,
 )
@@ -231,3 +252,41 @@ def test_tasks_pickle(table: Table) -> None:
     task = MoveTask(tuple(GroupFiles(planned).of(planned.groups[0])), (1,))
     assert pickle.loads(pickle.dumps(task)) == task
     assert pickle.loads(pickle.dumps(job)).sizes == planned.sizes
+
+
+TYPES: list[tuple[Any, Any, Any]] = [
+    (BooleanType(), True, True),
+    (IntegerType(), -7, -7),
+    (DateType(), date(1969, 12, 30), -2),
+    (TimeType(), time(1, 2, 3), 3_723_000_000),
+    (TimestampType(), datetime(2026, 1, 1), 1_767_225_600_000_000),
+    (TimestamptzType(), datetime(2026, 1, 1, tzinfo=UTC), 1_767_225_600_000_000),
+    (StringType(), "a/b=ü", "a/b=ü"),
+    (BinaryType(), b"\x00\xff", b"\x00\xff"),
+    (FixedType(3), b"abc", b"abc"),
+    (DecimalType(9, 2), Decimal("-1.25"), Decimal("-1.25")),
+    (DoubleType(), float("nan"), float("nan")),
+    (UUIDType(), UUID(int=5).bytes, UUID(int=5)),
+    (StringType(), None, None),
+]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_partitions_of_every_type_are_kept(tmp_path: Path, version: str) -> None:
+    fields = [NestedField(n, f"c{n}", kind, required=False) for n, (kind, _, _) in enumerate(TYPES, 1)]
+    spec = PartitionSpec(*(PartitionField(f.field_id, 1000 + f.field_id, IdentityTransform(), f.name) for f in fields))
+    table = local_catalog(tmp_path).create_table(
+        "db.types", Schema(*fields), partition_spec=spec, properties={"format-version": version}
+    )
+    row = {field.name: value for field, (_, value, _) in zip(fields, TYPES, strict=True)}
+    partition = [stored for _, _, stored in TYPES]
+    commit(table, append_change(table.metadata, [data_file(table, [row], partition=partition) for _ in range(2)]))
+    planned = plan(table)
+    ((_, report),) = rewritten(table, planned)
+    new = [to_data_file(table.metadata, file) for file in report.files]
+    old = [RemovedFile.of(entry.data_file) for entry in live_entries(table).values()]
+    commit(table, replace_change(table.metadata, new, old))
+    again = plan(table)
+    assert [group.key for group in again.groups] == [group.key for group in planned.groups]
+    assert again.input_files == 1
+    assert table.scan().to_arrow().num_rows == 2

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyiceberg.expressions import EqualTo
 from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.transforms import (
     BucketTransform,
     DayTransform,
@@ -19,10 +20,12 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
+from pyiceberg.types import DoubleType, LongType, NestedField
 
 from lakeshift.errors import SpecNotWritableError, UnknownSpecError
 from lakeshift.iceberg.partition_key import PartitionKey
 from lakeshift.iceberg.rewrite.plan import SpecMove
+from tests.handmade import HandmadeTable
 from tests.unit.iceberg.rewrite.tables import (
     BY_BUCKET,
     BY_DAY,
@@ -176,3 +179,26 @@ def test_pools_larger_than_a_group_are_split(tmp_path: Path) -> None:
     assert [group.input_files for group in result.groups] == [3, 3, 3, 1]
     assert len({path for group in result.groups for path in paths(group)}) == 10
     assert [group.expected_output_files for group in result.groups] == [3, 3, 3, 1]
+
+
+def test_partitions_that_the_filter_leaves_out_do_not_pool_others(tmp_path: Path) -> None:
+    """What does not move has no say in what is consolidated: the target spec's files stay with their own kind."""
+    by_hour = spec(0, (2, HourTransform()))
+    table = evolved_table(tmp_path, by_hour, BY_REGION.model_copy(update={"spec_id": 2}), BY_DAY)
+    table.commit(table.data_file(0, day(1) * 24), table.data_file(0, day(9) * 24), *files(table, 1, 2, "eu"))
+    table.commit(*files(table, 5, 1, day(9)), *files(table, 1, 1, day(1)))
+    result = planning(table, "ts < TIMESTAMP_NTZ '2026-01-05 00:00:00' AND region = 'us'", target_spec_id=1)
+    assert by_partition(result) == {((0, 1), "ts_day=2026-01-01"): 2}
+    assert result.groups[0].key == PartitionKey(1, (day(1),))
+
+
+def test_nan_is_one_partition_also_where_files_move(tmp_path: Path) -> None:
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "ratio", DoubleType()))
+    old = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "r"), spec_id=0)
+    new = PartitionSpec(
+        PartitionField(2, 1001, IdentityTransform(), "r2"), PartitionField(1, 1002, VoidTransform(), "v"), spec_id=1
+    )
+    table = HandmadeTable(tmp_path, schema, old, new)
+    table.commit(table.data_file(0, float("nan")), table.data_file(0, None))
+    table.commit(table.data_file(1, float("nan"), None))
+    assert [group.input_files for group in planning(table, target_spec_id=1).groups] == [2, 1]
