@@ -11,8 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.conftest import FULL
 from tests.integration.delta.conftest import Log
+
+# Minutes of processes that start and die: on each line in the long form, else on the first.
+pytestmark = [] if FULL else [pytest.mark.once]
 
 PROCESSES = ["p1", "p2", "p3", "p4"]
 SECONDS = 180 if FULL else 20
