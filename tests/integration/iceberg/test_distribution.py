@@ -44,22 +44,29 @@ def test_keys_are_equal_where_partition_values_are(spark: Any, zone: str) -> Non
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         for kind, values, transforms in CASES:
-            schema = to_iceberg_schema(f"x {kind}")
-            column = _array(values, arrow_schema(schema).field(0).type)
-            frame = _frame(spark, column, kind)
-            batch = pa.RecordBatch.from_arrays([column], names=["x"])
-            for text in transforms:
-                transform = parse_transform(text)
-                spec = PartitionSpec(PartitionField(1, 1000, transform, "p"))
-                expected = PartitionValues(schema, spec).compute(batch)[0].to_pylist()
-                keys = transform_keys("`x`", frame.schema["x"].dataType, transform)
-                rows = frame.select("at", *(key.alias(f"k{n}") for n, key in enumerate(keys))).collect()
-                found = [tuple(row)[1:] for row in sorted(rows, key=lambda row: row.at)]
-                assert _classes(found) == _classes(expected), (kind, text)
-                if text.startswith("bucket"):
-                    assert [key[0] for key in found] == expected, (kind, text)
+            # Only moments know of time zones.
+            if zone == "UTC" or kind.startswith("timestamp"):
+                check(spark, kind, values, transforms)
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def check(spark: Any, kind: str, values: list[Any], texts: list[str]) -> None:
+    schema = to_iceberg_schema(f"x {kind}")
+    column = _array(values, arrow_schema(schema).field(0).type)
+    batch = pa.RecordBatch.from_arrays([column], names=["x"])
+    frame = _frame(spark, column, kind)
+    transforms = [parse_transform(text) for text in texts]
+    keys = [transform_keys("`x`", frame.schema["x"].dataType, transform) for transform in transforms]
+    named = [key.alias(f"k{at}_{n}") for at, found in enumerate(keys) for n, key in enumerate(found)]
+    rows = sorted(frame.select("at", *named).collect(), key=lambda row: row.at)
+    for at, (text, transform) in enumerate(zip(texts, transforms, strict=True)):
+        spec = PartitionSpec(PartitionField(1, 1000, transform, "p"))
+        expected = PartitionValues(schema, spec).compute(batch)[0].to_pylist()
+        found = [tuple(row[f"k{at}_{n}"] for n in range(len(keys[at]))) for row in rows]
+        assert _classes(found) == _classes(expected), (kind, text)
+        if text.startswith("bucket"):
+            assert [key[0] for key in found] == expected, (kind, text)
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:

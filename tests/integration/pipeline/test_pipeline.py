@@ -96,6 +96,7 @@ write:
     assert records[-2]["details"] == done["maintain.compact"]
 
 
+@pytest.mark.once
 def test_a_death_between_commit_and_record_changes_nothing(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
