@@ -32,6 +32,10 @@ _NESTED_COLUMNS = (
 )
 
 
+# One of each kind of exchange, and one of each kind of row.
+_TINY = ("40 partitions, none", "64 buckets of text, hash", "nested rows, hash")
+
+
 @dataclass(frozen=True)
 class Shape:
     """Rows of one form, and how the table that takes them is partitioned."""
@@ -69,7 +73,10 @@ def cases(lab: Lab) -> Iterator[Case]:
     (lab.folder / "lake").mkdir()
     lab.java_catalog(CATALOG, lab.folder / "lake")
     lake = connect(CATALOG, spark=lab.spark)
-    for shape in shapes(2_000, 10) if lab.tiny else shapes(8_000_000, 1_000):
+    chosen = shapes(8_000_000, 1_000)
+    if lab.tiny:
+        chosen = (shape for shape in shapes(2_000, 10) if shape.name in _TINY)
+    for shape in chosen:
         yield _append(lab, lake, shape)
 
 

@@ -7,6 +7,7 @@ only repeat once:
   ``tests/browser`` is plain, but for what is marked ``each_line``: tests that use pyspark's Python, or ask which line
   is installed.
 - ``once``: starts Spark, but shows the same on each line, so that it runs on the first one.
+- ``once_last``: the same, on the last line, which has no Hudi and therefore less to do.
 """
 
 from __future__ import annotations

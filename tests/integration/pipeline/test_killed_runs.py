@@ -43,6 +43,8 @@ def wait_for_events(state: PipelineState, child: subprocess.Popen[bytes], count:
         time.sleep(0.01)
 
 
+# Minutes of processes; deaths between a commit and its record are in the default tests, in one process.
+@pytest.mark.full
 @pytest.mark.once
 def test_runs_killed_at_random_points_make_the_same_tables(spark: Any, tmp_path: Path) -> None:
     killed = make(tmp_path / "killed")

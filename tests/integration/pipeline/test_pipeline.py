@@ -96,7 +96,7 @@ write:
     assert records[-2]["details"] == done["maintain.compact"]
 
 
-@pytest.mark.once
+@pytest.mark.once_last
 def test_a_death_between_commit_and_record_changes_nothing(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
