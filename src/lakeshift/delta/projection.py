@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakeshift.delta.schema import ArrayOf, Atomic, DataType, MapOf, StructOf
+from lakeshift.spark.frames import quoted
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,6 @@ def project(incoming: StructOf, target: StructOf, *, fill_with_null: frozenset[s
         elif column.name in fill_with_null:
             added.append(f"CAST(NULL AS {type_sql(column.type)}) AS {quoted(column.name)}")
     return Projection(tuple(replaced), tuple(added))
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def type_sql(data_type: DataType) -> str:

@@ -11,9 +11,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from lakeshift.delta.policy import TYPE_WIDENING_PROPERTY
-from lakeshift.delta.projection import quoted, type_sql
+from lakeshift.delta.projection import type_sql
 from lakeshift.delta.schema import StructOf
 from lakeshift.errors import ConfigError, UnsupportedTableError
+from lakeshift.spark.frames import quoted
 from lakeshift.spark.session import DELTA_CATALOG
 
 if TYPE_CHECKING:

@@ -33,6 +33,7 @@ from lakeshift.iceberg.partition_types import is_unpartitioned
 from lakeshift.iceberg.schemas import to_iceberg_schema
 from lakeshift.iceberg.table_properties import one_of
 from lakeshift.iceberg.transforms import PartitionValues
+from lakeshift.spark.frames import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -110,7 +111,7 @@ class _Expressions:
         if isinstance(transform, VoidTransform) or source_id not in self._paths:
             return []
         path = self._paths[source_id]
-        return transform_keys(".".join(_quoted(name) for name in path), self._type(path), transform)
+        return transform_keys(".".join(quoted(name) for name in path), self._type(path), transform)
 
     def ordering(self, order: SortOrder) -> list[Column]:
         found = []
@@ -208,10 +209,6 @@ def _bucketed_number(column: str, kind: DataType) -> str | None:
 def _floor_div(number: str, width: int) -> str:
     """Integer division that rounds down; it neither overflows nor leaves the integers."""
     return f"({number} div {width} - if({number} < 0 and {number} % {width} <> 0, 1, 0))"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _in_python(transform: Transform[Any, Any], kind: DataType) -> Callable[[Column], Column]:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,7 +39,7 @@ from lakeshift.iceberg.ledger import Ledger, read_ledger
 from lakeshift.iceberg.partition_key import PartitionKey, PartitionNumbers
 from lakeshift.iceberg.partition_path import DataLocations, PartitionPaths
 from lakeshift.iceberg.partition_predicate import rows_in_partitions
-from lakeshift.iceberg.partition_types import is_unpartitioned, partition_array, partition_values, spec_of
+from lakeshift.iceberg.partition_types import is_unpartitioned, partition_array, partition_values, plain_value, spec_of
 from lakeshift.iceberg.read import read_context
 from lakeshift.iceberg.scan import DELETE_FILE_COLUMNS, FILE_COLUMNS, files_to_read, into_tasks
 from lakeshift.iceberg.specs import partition_type
@@ -161,7 +160,7 @@ def _keep_other_rows(
     check_readable(files)
     values_of_rows = PartitionValues(metadata.schema(), spec)
     columns = [
-        pa.array([_plain(partition[position]) for partition in partitions], kind)
+        pa.array([plain_value(partition[position]) for partition in partitions], kind)
         for position, kind in enumerate(values_of_rows.types)
     ]
     overwritten, _ = PartitionNumbers.of(
@@ -208,7 +207,3 @@ def _change(
 ) -> ChangeSet:
     start = ledger.snapshot.snapshot_id if ledger.snapshot else None
     return overwrite_change(metadata, added, removed, removed_deletes=removed_deletes, starting_snapshot_id=start)
-
-
-def _plain(value: Any) -> Any:
-    return value.bytes if isinstance(value, UUID) else value

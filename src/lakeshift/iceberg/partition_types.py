@@ -128,7 +128,7 @@ def partition_array(partitions: Sequence[Record], spec: PartitionSpec, metadata:
     for position, field in enumerate(spec.fields):
         known = partition_field_type(field, schemas)
         wanted = pa.string() if known is None else arrow_type(known)
-        values = [_plain(partition[position]) for partition in partitions]
+        values = [plain_value(partition[position]) for partition in partitions]
         # Days and the like are plain numbers in PyIceberg; everything else Arrow understands as it is.
         stored = {pa.date32(): pa.int32()}.get(wanted, pa.int64() if pa.types.is_temporal(wanted) else wanted)
         columns.append(pa.array(values, stored).cast(wanted))
@@ -151,5 +151,6 @@ def partition_values(partitions: pa.StructArray, spec: PartitionSpec, metadata: 
     return list(zip(*columns, strict=True)) if columns else [()] * len(partitions)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """A partition value as Arrow takes it."""
     return value.bytes if isinstance(value, UUID) else value

@@ -25,6 +25,7 @@ from lakeshift.iceberg.predicates import translate
 from lakeshift.iceberg.scan import Scan, into_tasks, plan_appends, plan_snapshot, schema_of
 from lakeshift.iceberg.spark_types import spark_json
 from lakeshift.kernel import new_operation_id
+from lakeshift.spark.frames import is_case_sensitive, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -63,7 +64,7 @@ def read_table(
         snapshot_id,
         from_snapshot_id,
         whole_rows=where is not None and text is None,
-        case_sensitive=spark.conf.get("spark.sql.caseSensitive") == "true",
+        case_sensitive=is_case_sensitive(spark),
         session_time_zone=spark.conf.get("spark.sql.session.timeZone"),
     )
     frame = frame_of_tasks(
@@ -77,8 +78,7 @@ def read_table(
     if where is not None:
         frame = frame.filter(where)
     if plan.columns != plan.context.columns:
-        quoted = ("`{}`".format(name.replace("`", "``")) for name in plan.columns)
-        frame = frame.select(*(functions.col(name) for name in quoted))
+        frame = frame.select(*(functions.col(quoted(name)) for name in plan.columns))
     return frame
 
 

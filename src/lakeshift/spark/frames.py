@@ -30,6 +30,11 @@ def arrow_schema_of(frame: DataFrame) -> pa.Schema:
     return pa.schema(fields)
 
 
+def quoted(name: str) -> str:
+    """A name as Spark SQL takes it, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def is_case_sensitive(spark: SparkSession) -> bool:
     """Whether the session tells names apart by case."""
     return str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"

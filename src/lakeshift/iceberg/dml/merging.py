@@ -31,11 +31,11 @@ from lakeshift.iceberg.dml.run import (
     spark_schema,
     target_frame,
 )
-from lakeshift.iceberg.dml.update import quoted, update_case
+from lakeshift.iceberg.dml.update import update_case
 from lakeshift.iceberg.kernels.mark import ACTS, ROW_ID, Keys, PackedKeys, pack_keys
 from lakeshift.iceberg.kernels.position_deletes import ROW_BITS
 from lakeshift.iceberg.specs import writable_spec
-from lakeshift.spark.frames import cores_of, is_case_sensitive
+from lakeshift.spark.frames import cores_of, is_case_sensitive, quoted
 from lakeshift.spark.jobs import run_over_frame
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from lakeshift.iceberg.dml.delete import mark
 from lakeshift.iceberg.dml.plan import Target, plan_target
 from lakeshift.iceberg.dml.run import Marks, Preview, Run, apply, rows_by_marks, spark_schema
 from lakeshift.iceberg.specs import writable_spec
-from lakeshift.spark.frames import is_case_sensitive
+from lakeshift.spark.frames import is_case_sensitive, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -55,10 +55,6 @@ def update_case(number: int, assigned: Mapping[str, str | Column], run: Run, wha
     found = Assignments.of(assigned, schema, case_sensitive=is_case_sensitive(run.spark), what=what).values
     own = {field.name: f"{qualifier}{quoted(field.name)}" for field in schema.fields}
     return Case(number, {**own, **found})
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def updated_rows(run: Run, target: Target, marks: Marks, case: Case) -> DataFrame:

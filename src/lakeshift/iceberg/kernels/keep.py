@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.types import StructType
 
 from lakeshift.iceberg.kernels.data_files import FileLayout, WrittenFile
-from lakeshift.iceberg.kernels.partitioned_writer import PartitionedWriter
+from lakeshift.iceberg.kernels.partitioned_writer import Partition, PartitionedWriter
 from lakeshift.iceberg.kernels.read import FileReader, FileToRead, ReadContext
 from lakeshift.iceberg.partition_key import PartitionNumbers
 from lakeshift.iceberg.partition_path import DataLocations, PartitionPaths
@@ -44,6 +45,9 @@ class KeepJob:
     paths: Mapping[int, PartitionPaths]
     locations: DataLocations
 
+    def locate(self, spec_id: int, partition: Partition, file_name: str) -> str:
+        return self.locations.place(file_name, self.paths[spec_id].path(partition))
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -64,12 +68,11 @@ def keep_other_rows(job: KeepJob, io: FileIO, task: tuple[OldFile, ...], attempt
     try:
         for number, old in enumerate(task):
             spec_id = old.file.spec_id
-            paths = job.paths[spec_id]
             writer = PartitionedWriter(
                 job.layout,
                 spec_id,
                 job.structs[spec_id],
-                lambda partition, name, paths=paths: job.locations.place(name, paths.path(partition)),  # type: ignore[misc]
+                partial(job.locate, spec_id),
                 io,
                 attempt,
                 first_file=number * 1000,
