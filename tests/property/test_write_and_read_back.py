@@ -82,8 +82,8 @@ SCHEMA = Schema(
 ROWS = st.fixed_dictionaries(
     {
         "b": st.none() | st.booleans(),
-        "i": st.none() | st.integers(-(2**31) + 100, 2**31 - 1),
-        "l": st.integers(-(2**63) + 100, 2**63 - 1),
+        "i": st.none() | st.integers(-(2**31) + 10, 2**31 - 1),
+        "l": st.integers(-(2**63) + 1000, 2**63 - 1),
         "f": st.none() | st.floats(width=32),
         "d": st.none() | st.floats(),
         "s": st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
