@@ -7,6 +7,8 @@ the driver; what an executor raises arrives as one of lakeshift's errors.
 from __future__ import annotations
 
 import base64
+import functools
+import gc
 import importlib
 import json
 import pickle
@@ -193,6 +195,7 @@ class _ReportTasks:
     operation_id: str
 
     def __call__(self, batches: Batches) -> Batches:
+        _spare_the_collector()
         for index, name, task in _tasks_in(batches):
             attempt = Attempt(self.operation_id, index)
             with _Failing(name, attempt):
@@ -209,6 +212,7 @@ class _ReportBatches:
     def __call__(self, batches: Batches) -> Batches:
         from pyspark import TaskContext
 
+        _spare_the_collector()
         context = TaskContext.get()
         index = context.partitionId() if context else 0
         attempt = Attempt(self.operation_id, index)
@@ -223,10 +227,21 @@ class _StreamTasks:
     operation_id: str
 
     def __call__(self, batches: Batches) -> Batches:
+        _spare_the_collector()
         for index, name, task in _tasks_in(batches):
             attempt = Attempt(self.operation_id, index)
             with _Failing(name, attempt):
                 yield from self.kernel(task, attempt)
+
+
+@functools.cache
+def _spare_the_collector() -> None:
+    """Leave what is loaded by now out of all later garbage collections of this worker.
+
+    PySpark collects after every task. Going through all that PyArrow and PyIceberg have made takes longer than many
+    a task does, and finds nothing.
+    """
+    gc.freeze()
 
 
 class _Failing:
