@@ -1,13 +1,14 @@
 """Fixtures that every room of the tests shares: one Spark session a process, and tables beside it.
 
-Two marks say where a test runs, since `make test` runs the Spark lines side by side and everything that they would
+Three marks say where a test runs, since `make test` runs the Spark lines side by side and everything that they would
 only repeat once:
 
 - ``plain``: touches no Spark, so that it runs once, in a process beside the lines. All of ``tests/unit`` and
   ``tests/browser`` is plain, but for what is marked ``each_line``: tests that use pyspark's Python, or ask which line
   is installed.
 - ``once``: starts Spark, but shows the same on each line, so that it runs on the first one.
-- ``once_last``: the same, on the last line, which has no Hudi and therefore less to do.
+- ``once_last``: shows next to nothing that could differ between the lines, so that `make test` runs it on the last
+  one, which has no Hudi and therefore less to do. The long form runs it on each.
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from benchmarks.iceberg_java import EXTENSION, SQLITE_JDBC, catalog_settings
 from lakeshift.stack import Stack, installed_stack
 
 FULL = bool(os.environ.get("LAKESHIFT_FULL"))
+
+# The same examples in each run of `make test`, so that it fails for what was changed; the long form draws new ones.
+settings.register_profile("lakeshift", derandomize=not FULL)
+settings.load_profile("lakeshift")
 
 UNITS = Path(__file__).parent / "unit"
 BROWSER = Path(__file__).parent / "browser"

@@ -17,7 +17,7 @@ from tests.tables import files_under, local_catalog, referenced_files
 
 Commit = Callable[[], CommitResult]
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.once_last
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,8 @@ from lakeshift.iceberg.commit.validation import RewriteValidation
 from tests.peer_iceberg import PeerTable
 from tests.tables import EVENTS, data_file, events, ids, local_catalog, position_deletes
 
+pytestmark = pytest.mark.once_last  # what it shows is of the catalog and the files, not of a Spark line
+
 BY_REGION = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "region"))
 
 # Who wrote a snapshot differs, of course; these two come from the Spark application.

@@ -24,6 +24,8 @@ from lakeshift.iceberg.commit.commit import commit
 from lakeshift.iceberg.ledger import read_ledger
 from tests.tables import EVENTS, data_file, events, ids, live_entries, local_catalog, position_deletes
 
+pytestmark = pytest.mark.once_last  # what it shows is of the catalog and the files, not of a Spark line
+
 BY_REGION = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "region"))
 
 

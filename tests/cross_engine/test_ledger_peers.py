@@ -17,6 +17,8 @@ from lakeshift.iceberg.deletes import DATA_COLUMNS, DELETE_COLUMNS, match_delete
 from lakeshift.iceberg.ledger import Ledger, read_entries, read_ledger
 from tests.peer_iceberg import PeerTable
 
+pytestmark = pytest.mark.once_last  # what it shows is of the catalog and the files, not of a Spark line
+
 COMPARED = [
     "content",
     "file_path",

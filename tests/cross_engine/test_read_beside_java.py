@@ -178,6 +178,7 @@ def test_the_frame_has_spark_s_schema_of_the_table(lake: Lake, evolved: str) -> 
     assert not found["id"].nullable
 
 
+@pytest.mark.once_last
 def test_files_that_cannot_match_are_not_opened(lake: Lake, evolved: str) -> None:
     opened, live = lake.planned(evolved)
     assert opened == live
@@ -189,6 +190,7 @@ def test_files_that_cannot_match_are_not_opened(lake: Lake, evolved: str) -> Non
     assert lake.ours(evolved, where="id = 1000") == Counter()
 
 
+@pytest.mark.once_last
 def test_what_does_not_exist_is_named_before_anything_runs(lake: Lake, evolved: str) -> None:
     table = lake.lake.iceberg(evolved)
     for read, said in [
@@ -203,6 +205,7 @@ def test_what_does_not_exist_is_named_before_anything_runs(lake: Lake, evolved: 
             table.read(**read)
 
 
+@pytest.mark.once_last
 def test_names_follow_spark_s_case_sensitivity(lake: Lake, evolved: str) -> None:
     assert lake.ours(evolved, columns=["ID"], where="ReGion = 'eu'") == lake.java(
         f"SELECT id FROM lake.{evolved} WHERE region = 'eu'"
@@ -230,6 +233,7 @@ def test_time_travel_reads_with_the_schema_of_the_time(lake: Lake, evolved: str)
         lake.lake.iceberg(evolved).read(where="amount > 3.5")
 
 
+@pytest.mark.once_last
 def test_appends_are_read_incrementally(lake: Lake) -> None:
     table = "db.growing"
     lake.sql(f"CREATE TABLE lake.{table} (id BIGINT, region STRING) USING iceberg")
@@ -278,6 +282,7 @@ def test_rows_of_a_partition_whose_column_was_dropped_are_read(lake: Lake) -> No
     assert sum(lake.ours(table).values()) == 10
 
 
+@pytest.mark.once_last
 def test_equality_deletes_outlive_the_column_they_compare(lake: Lake) -> None:
     table = "db.forgotten"
     lake.sql(f"CREATE TABLE lake.{table} (id BIGINT, note STRING) USING iceberg TBLPROPERTIES ('format-version'='2')")
@@ -292,6 +297,7 @@ def test_equality_deletes_outlive_the_column_they_compare(lake: Lake) -> None:
     assert lake.ours(table) == expected
 
 
+@pytest.mark.once_last
 def test_imported_files_are_read_by_the_name_mapping(lake: Lake) -> None:
     table, folder = "db.imported", lake.folder / "hive"
     rows = lake.spark.range(20).selectExpr(
@@ -315,6 +321,7 @@ def test_imported_files_are_read_by_the_name_mapping(lake: Lake) -> None:
     assert opened < live
 
 
+@pytest.mark.once_last
 @pytest.mark.parametrize("version", [1, 3])
 def test_other_format_versions_are_read(lake: Lake, version: int) -> None:
     table = f"db.v{version}"
@@ -350,6 +357,7 @@ def test_types_that_spark_lacks_come_as_java_gives_them(lake: Lake) -> None:
     assert sum(lake.ours("db.rare", columns=["us"], where=where).values()) == 1
 
 
+@pytest.mark.once_last
 def test_data_files_in_another_format_are_refused_beforehand(lake: Lake) -> None:
     lake.sql("CREATE TABLE lake.db.avro (id BIGINT) USING iceberg TBLPROPERTIES ('write.format.default'='avro')")
     assert lake.ours("db.avro") == Counter()

@@ -144,12 +144,14 @@ def planned_then(table: Shared, meanwhile: Callable[[], object], **arguments: An
     return run_rewrite(table.spark, ours.table, planned)
 
 
+@pytest.mark.once_last
 def test_appends_never_conflict(table: Shared) -> None:
     result = planned_then(table, lambda: table.insert(100))
     assert (result.rewritten_data_files, result.added_data_files) == (6, 2)
     assert len(table.rows()) == 40
 
 
+@pytest.mark.once_last
 def test_a_delete_on_files_that_are_rewritten_is_a_conflict_and_leaves_nothing(table: Shared) -> None:
     before = files_under(table.ours.table.location())
     with pytest.raises(CommitConflictError, match="added deletes for") as raised:
@@ -161,6 +163,7 @@ def test_a_delete_on_files_that_are_rewritten_is_a_conflict_and_leaves_nothing(t
     assert table.ours.rewrite_data_files(min_input_files=2).rows_after == 29
 
 
+@pytest.mark.once_last
 def test_partial_progress_fails_only_the_group_that_a_delete_is_about(table: Shared) -> None:
     delete = "DELETE FROM {table} WHERE id = 4"
     result = planned_then(
@@ -175,12 +178,14 @@ def test_partial_progress_fails_only_the_group_that_a_delete_is_about(table: Sha
     assert {name for name in files_under(table.ours.table.location()) if name.endswith(".parquet")} <= live
 
 
+@pytest.mark.once_last
 def test_an_equality_delete_that_comes_meanwhile_still_applies(table: Shared) -> None:
     result = planned_then(table, lambda: table.peer().delete_equal("id", rows={"id": 4}))
     assert result.rewritten_data_files == 6
     assert [row[0] for row in table.rows()] == [number for number in range(30) if number != 4]
 
 
+@pytest.mark.once_last
 def test_an_equality_delete_that_comes_during_an_upgrade_is_a_conflict(table: Shared) -> None:
     table.sql("ALTER TABLE {table} ADD PARTITION FIELD bucket(2, id)")
     with pytest.raises(CommitConflictError, match="added deletes for"):
@@ -189,6 +194,7 @@ def test_an_equality_delete_that_comes_during_an_upgrade_is_a_conflict(table: Sh
     assert len(table.rows()) == 29
 
 
+@pytest.mark.once_last
 def test_a_rewrite_by_java_or_by_us_meanwhile_is_a_conflict(table: Shared) -> None:
     def java() -> None:
         (done,) = table.sql(
@@ -205,6 +211,7 @@ def test_a_rewrite_by_java_or_by_us_meanwhile_is_a_conflict(table: Shared) -> No
     assert len(table.rows()) == 30
 
 
+@pytest.mark.once_last
 def test_java_notices_our_rewrite(table: Shared) -> None:
     """Java's delete was planned on files that are gone: it must not commit deletes for them."""
     result = table.ours.rewrite_data_files(min_input_files=2)

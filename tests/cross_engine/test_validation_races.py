@@ -22,6 +22,8 @@ from lakeshift.iceberg.deletes import DATA_COLUMNS, DELETE_COLUMNS
 from lakeshift.iceberg.ledger import read_ledger
 from tests.peer_iceberg import PeerTable
 
+pytestmark = pytest.mark.once_last  # what it shows is of the catalog and the files, not of a Spark line
+
 EU = EqualTo("region", "eu")
 _numbers = itertools.count()
 

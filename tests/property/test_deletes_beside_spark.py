@@ -42,7 +42,7 @@ SECONDS = 240 if FULL else 8
 NUMBERED = Schema(*SCHEMA.fields, NestedField(60, "n", LongType()))
 SPECS = [[], ["s"], ["day(ts)"], ["bucket(4, l)"], ["truncate(2, dec)"], ["b", "st.a"], ["x"], ["month(d)"]]
 
-pytestmark = pytest.mark.once
+pytestmark = pytest.mark.once_last
 
 
 def edge_table(folder: Path) -> tuple[Table, pa.Table]:

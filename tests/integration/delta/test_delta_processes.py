@@ -17,7 +17,7 @@ from tests.conftest import FULL
 from tests.integration.delta.conftest import Log
 
 # Minutes of processes that start and die: on each line in the long form, else on one.
-pytestmark = [] if FULL else [pytest.mark.once_last]
+pytestmark = pytest.mark.once_last
 
 PROCESSES = ["p1", "p2", "p3", "p4"]
 SECONDS = 180 if FULL else 20

@@ -19,6 +19,8 @@ from lakeshift.errors import CommitConflictError, ConfigError, SchemaMismatchErr
 from lakeshift.stack import Capability, Stack
 from tests.integration.delta.conftest import Log
 
+pytestmark = pytest.mark.once_last
+
 BOTH = {"columns": "evolve", "types": "evolve"}
 
 

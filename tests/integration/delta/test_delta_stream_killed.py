@@ -21,7 +21,7 @@ from tests.conftest import FULL
 from tests.integration.delta.streaming_process import run_stream
 
 # Minutes of processes that start and die: on each line in the long form, else on one.
-pytestmark = [] if FULL else [pytest.mark.once_last]
+pytestmark = pytest.mark.once_last
 
 KILLS = 12 if FULL else 3
 ROWS_A_FILE = 20
