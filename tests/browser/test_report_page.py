@@ -6,7 +6,6 @@ Each page that is opened must also complain of nothing and ask the network for n
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -244,18 +243,14 @@ def test_100_000_partitions_stay_usable(
 ) -> None:
     report = report_of(table_of_many_partitions)
     path = report.write(tmp_path / "report.html")
-    started = time.perf_counter()
     page = open_report(path)
     page.locator("#made").wait_for()
-    assert time.perf_counter() - started < 10  # one second on an idle machine
-    redraw = page.evaluate(
-        """async () => {
-             const started = performance.now();
-             document.querySelector("[data-key=bytes]").click();
-             await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-             return performance.now() - started; }"""
-    )
-    assert redraw < 3000  # a fifth of a second on an idle machine
+    # One picture and a page of the table, whatever the number of partitions.
+    assert page.evaluate("document.querySelectorAll('*').length") < 3000
+    drawn = "document.querySelector('canvas').toDataURL()"
+    by_files = page.evaluate(drawn)
+    page.locator("[data-key=bytes]").click()
+    page.wait_for_function(f"before => {drawn} !== before", arg=by_files)
     canvas = page.locator("canvas")
     canvas.focus()
     page.keyboard.press("End")

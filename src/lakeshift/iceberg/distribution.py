@@ -41,8 +41,10 @@ if TYPE_CHECKING:
 
 MODE = "write.distribution-mode"
 _MODES = ("none", "hash", "range")
-# A task more than cores evens out partitions of different sizes; many more only start and stop.
+# A task more than cores evens out partitions of different sizes; many more only start and stop, and so do those that
+# get but a few rows.
 _TASKS_PER_CORE = 4
+_ROWS_PER_TASK = 50_000
 
 # Spark's hash of this number is 0. Hashing it before a value therefore hashes the value with seed 0, as
 # Iceberg's buckets do.
@@ -75,8 +77,18 @@ def default_sort_order(metadata: TableMetadata) -> SortOrder:
     return metadata.sort_order_by_id(metadata.default_sort_order_id) or UNSORTED_SORT_ORDER
 
 
+def task_count(cores: int, rows: int | None) -> int:
+    """How many tasks the rows of a write go to; ``rows`` are at most how many, None if nobody knows."""
+    most = cores * _TASKS_PER_CORE
+    return most if rows is None else max(cores, min(most, rows // _ROWS_PER_TASK))
+
+
 def lay_out(
-    frame: DataFrame, metadata: TableMetadata, spec: PartitionSpec, paths: Mapping[int, Sequence[str]], cores: int
+    frame: DataFrame,
+    metadata: TableMetadata,
+    spec: PartitionSpec,
+    paths: Mapping[int, Sequence[str]],
+    wanted_tasks: int,
 ) -> LaidOut:
     """Send each row to the task that writes its partition, and sort it there if the table has a sort order.
 
@@ -90,10 +102,10 @@ def lay_out(
     mode = distribution_mode(metadata, spec) if ordering else "none"
     tasks: int | None = None
     if mode == "hash" and partition:
-        tasks = cores * _TASKS_PER_CORE
+        tasks = wanted_tasks
         frame = frame.repartition(tasks, *partition)
     elif mode == "range":
-        tasks = cores * _TASKS_PER_CORE
+        tasks = wanted_tasks
         frame = frame.repartitionByRange(tasks, *ordering)
     if not order.is_unsorted and ordering:
         frame = frame.sortWithinPartitions(*ordering)

@@ -27,7 +27,7 @@ from lakeshift.iceberg.commit.cleanup import remove_files
 from lakeshift.iceberg.commit.commit import DanglingDeletes, Validation, commit
 from lakeshift.iceberg.commit.result import CommitResult
 from lakeshift.iceberg.commit.target import check_target
-from lakeshift.iceberg.distribution import LaidOut, default_sort_order, lay_out
+from lakeshift.iceberg.distribution import LaidOut, default_sort_order, lay_out, task_count
 from lakeshift.iceberg.input_columns import InputColumns
 from lakeshift.iceberg.kernels.data_files import FileLayout, to_data_file
 from lakeshift.iceberg.kernels.write import QuarantineFolder, WriteJob, WriteReport, write_rows
@@ -52,7 +52,10 @@ OPERATION_ID = "lakeshift.operation-id"
 
 @dataclass(frozen=True)
 class WriteRequest:
-    """What a caller wants written, and how. Wrong combinations are refused when it is made."""
+    """What a caller wants written, and how. Wrong combinations are refused when it is made.
+
+    ``expected_rows`` is how many rows the frame has at most, where that is known beforehand.
+    """
 
     frame: DataFrame
     spec_id: int | None = None
@@ -61,6 +64,7 @@ class WriteRequest:
     branch: str | None = None
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     progress: Progress | None = None
+    expected_rows: int | None = None
 
     def __post_init__(self) -> None:
         if self.on_bad_rows not in ("fail", "quarantine"):
@@ -183,7 +187,8 @@ def _plan(table: Table, request: WriteRequest, spec: PartitionSpec, operation_id
         DataLocations.of(metadata.location, metadata.properties),
         _quarantine(table, request, operation_id),
     )
-    return job, lay_out(frame, metadata, spec, columns.paths(metadata.schema()), cores_of(spark))
+    tasks = task_count(cores_of(spark), request.expected_rows)
+    return job, lay_out(frame, metadata, spec, columns.paths(metadata.schema()), tasks)
 
 
 def _quarantine(table: Table, request: WriteRequest, operation_id: str) -> QuarantineFolder | None:

@@ -56,6 +56,7 @@ class Met:
     """The source as it was evaluated once, and what it met."""
 
     source: DataFrame
+    source_rows: int
     small_source: bool
     where: BooleanExpression
     target: Target
@@ -97,7 +98,9 @@ class Merging:
         except BaseException:
             met.marks.remove(self.run.table)
             raise
-        return apply(self.run, met.target, met.marks, rows, where=met.where, moves_rows=True)
+        # A row that is marked may be written anew, and a source row may be inserted.
+        most = met.marks.rows + met.source_rows
+        return apply(self.run, met.target, met.marks, rows, new_row_count=most, where=met.where, moves_rows=True)
 
     def preview(self) -> Preview:
         met = self.meet(dry=True)
@@ -130,7 +133,7 @@ class Merging:
                     "Nothing was committed. Leave one source row for each target row, for instance with "
                     "dropDuplicates on the key."
                 )
-        return Met(source, small, where, target, matches, marks)
+        return Met(source, rows, small, where, target, matches, marks)
 
     def _pairs(self, source: DataFrame) -> list[KeyPair]:
         """Columns that must be equal for rows to meet, unless rows that meet nothing matter as well."""

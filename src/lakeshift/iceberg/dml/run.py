@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -253,6 +253,7 @@ def apply(
     marks: Marks,
     new_rows: DataFrame | None = None,
     *,
+    new_row_count: int | None = None,
     where: BooleanExpression | None = None,
     moves_rows: bool = False,
     added: tuple[DataFile, ...] = (),
@@ -263,6 +264,7 @@ def apply(
     Whatever happens, no file stays that the table does not refer to, unless the outcome is unknown.
     """
     copy = run.rules.mode is Mode.COPY_ON_WRITE
+    new_files = list(added)
     try:
         with contextlib.ExitStack() as stack:
             if copy:
@@ -270,12 +272,14 @@ def apply(
                 if marks.counts:
                     kept = rows_by_marks(run, target, marks, "unmarked")
                     new_rows = kept if new_rows is None else kept.unionByName(new_rows)
-            files, operation_id = _written(run, new_rows)
+                    new_row_count = None
+            written, operation_id = _written(run, new_rows, new_row_count)
+            new_files += written
+        change, validation = _change(run, target, marks, new_files, where, moves_rows)
     except BaseException:
         marks.remove(run.table)
-        remove_files(run.table.io, [file.file_path for file in added])
+        remove_files(run.table.io, [file.file_path for file in new_files])
         raise
-    change, validation = _change(run, target, marks, (*added, *files), where, moves_rows)
     if change.is_empty:
         return CommitResult(snapshot_id=None)
     result = commit(
@@ -289,11 +293,15 @@ def apply(
     return dataclasses.replace(result, rows_deleted=marks.rows + target.whole_rows)
 
 
-def _written(run: Run, rows: DataFrame | None) -> tuple[tuple[DataFile, ...], str]:
+def _written(run: Run, rows: DataFrame | None, count: int | None) -> tuple[tuple[DataFile, ...], str]:
     if rows is None:
         return (), run.operation_id
     request = WriteRequest(
-        rows, branch=run.rules.branch, snapshot_properties=run.snapshot_properties, progress=run.progress
+        rows,
+        branch=run.rules.branch,
+        snapshot_properties=run.snapshot_properties,
+        progress=run.progress,
+        expected_rows=count,
     )
     with value_errors(run.title):
         written = write_files(run.table, request)
@@ -304,7 +312,7 @@ def _change(
     run: Run,
     target: Target,
     marks: Marks,
-    files: tuple[DataFile, ...],
+    files: Sequence[DataFile],
     where: BooleanExpression | None,
     moves_rows: bool,
 ) -> tuple[ChangeSet, Validation]:

@@ -25,7 +25,7 @@ def update(run: Run, assigned: Mapping[str, str | Column], where: str | Column |
     case, condition, target = plan_update(run, assigned, where)
     marks = mark(run, target, condition)
     rows = updated_rows(run, target, marks, case) if marks.counts else None
-    return apply(run, target, marks, rows, where=condition.pushed, moves_rows=True)
+    return apply(run, target, marks, rows, new_row_count=marks.rows, where=condition.pushed, moves_rows=True)
 
 
 def preview_update(run: Run, assigned: Mapping[str, str | Column], where: str | Column | None) -> Preview:
