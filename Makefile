@@ -50,7 +50,7 @@ test-%: .venv-%/.synced
 	$(call PYTEST,$*) -m "not plain$(SIZE)$(call REPEATED,$*)" --ignore tests/cluster $(call said_by,$*)
 
 cluster-%: .venv-%/.synced
-	$(call PYTEST,$*) -m "not plain$(SIZE)" tests/cluster $(call said_by,$* cluster)
+	$(call PYTEST,$*) -m "not plain$(SIZE)$(call REPEATED,$*)" tests/cluster $(call said_by,$* cluster)
 
 plain: .venv-$(FIRST)/.synced
 	$(call PYTEST,$(FIRST)) -m "plain$(SIZE)" --ignore tests/cluster $(call said_by,plain)

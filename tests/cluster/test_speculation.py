@@ -91,6 +91,7 @@ def test_the_faster_of_two_attempts_is_reported_and_the_slower_ignored(spark: An
     assert "1" in {Path(path).read_text() for path in orphans(tmp_path, wrote)}
 
 
+@pytest.mark.once_last
 def test_a_slow_attempt_at_a_write_doubles_no_row(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = lakeshift.connect(warehouse=tmp_path / "lake", spark=spark)
     table = lake.create_iceberg_table("db.t", "id bigint", properties={"write.distribution-mode": "none"})

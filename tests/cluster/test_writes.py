@@ -70,6 +70,7 @@ def files_in_table(table: IcebergTable) -> Iterator[str]:
         yield task.file.file_path.rsplit("/", 1)[-1]
 
 
+@pytest.mark.once_last
 @pytest.mark.parametrize("trouble", ["raise", "kill"])
 def test_rows_are_there_once_when_a_task_is_tried_again(
     spark: Any, table: IcebergTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
@@ -84,6 +85,7 @@ def test_rows_are_there_once_when_a_task_is_tried_again(
     assert bool(orphans) is (trouble == "kill")
 
 
+@pytest.mark.once_last
 def test_nothing_is_committed_when_a_task_fails_every_time(
     spark: Any, table: IcebergTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

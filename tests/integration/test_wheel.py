@@ -12,7 +12,8 @@ import pytest
 
 from tests.installing import build_wheel, install, locked_requirements
 
-pytestmark = pytest.mark.once  # the wheel is the same for each line, and so is how pip treats a pyspark that is there
+# The wheel is the same for each line, and so is how pip treats a pyspark that is there.
+pytestmark = [pytest.mark.once, pytest.mark.full]
 
 
 @pytest.fixture(scope="module")

@@ -178,6 +178,7 @@ def test_narrower_columns_are_cast_up_at_every_depth(spark: Any, table: Path, lo
     }
 
 
+@pytest.mark.once_last
 def test_null_structs_stay_null_when_they_are_rebuilt(spark: Any, table: Path) -> None:
     create(spark, table, "SELECT 1 AS k, named_struct('x', 1L) AS s")
     with DeltaSink(spark, table) as sink:
@@ -185,6 +186,7 @@ def test_null_structs_stay_null_when_they_are_rebuilt(spark: Any, table: Path) -
     assert rows(spark, table)[1] == {"k": 2, "s": None}
 
 
+@pytest.mark.once_last
 def test_missing_columns_are_null_also_in_partitions(spark: Any, table: Path) -> None:
     spark.sql("SELECT 1 AS a, 2 AS b, 'x' AS p").write.format("delta").partitionBy("p").save(str(table))
     with DeltaSink(spark, table) as sink:
@@ -211,6 +213,7 @@ def test_the_sink_creates_a_partitioned_table_with_properties(spark: Any, table:
         DeltaSink(spark, table.with_name("other"), create=False).open()
 
 
+@pytest.mark.once_last
 def test_a_table_name_works_as_well_as_a_path(spark: Any, delta_sql: Any) -> None:
     delta_sql.sql("DROP TABLE IF EXISTS sink_orders")
     with DeltaSink(spark, "sink_orders", True, partition_by=["p"]) as sink:
@@ -223,6 +226,7 @@ def test_a_table_name_works_as_well_as_a_path(spark: Any, delta_sql: Any) -> Non
     delta_sql.sql("DROP TABLE sink_orders")
 
 
+@pytest.mark.once_last
 def test_a_name_of_another_format_or_of_nothing_is_refused(spark: Any) -> None:
     spark.sql("DROP TABLE IF EXISTS sink_parquet")
     spark.sql("CREATE TABLE sink_parquet USING parquet AS SELECT 1 AS a")
@@ -233,6 +237,7 @@ def test_a_name_of_another_format_or_of_nothing_is_refused(spark: Any) -> None:
         DeltaSink(spark, "my orders")
 
 
+@pytest.mark.once_last
 def test_writing_before_open_or_after_close_is_an_invalid_state(spark: Any, table: Path) -> None:
     sink = DeltaSink(spark, table)
     with pytest.raises(InvalidStateError, match="call open"):
@@ -246,6 +251,7 @@ def test_writing_before_open_or_after_close_is_an_invalid_state(spark: Any, tabl
             call()
 
 
+@pytest.mark.once_last
 def test_a_table_that_was_replaced_is_not_written_to(spark: Any, table: Path) -> None:
     create(spark, table, "SELECT 1 AS a")
     with DeltaSink(spark, table, True) as sink:
@@ -256,6 +262,7 @@ def test_a_table_that_was_replaced_is_not_written_to(spark: Any, table: Path) ->
     assert rows(spark, table) == [{"z": "other"}]
 
 
+@pytest.mark.once_last
 def test_arrow_tables_batches_and_iterators_are_accepted(spark: Any, table: Path) -> None:
     first = pa.table(
         {
@@ -281,6 +288,7 @@ def test_arrow_tables_batches_and_iterators_are_accepted(spark: Any, table: Path
     assert [r["price"] for r in found if r["id"] == 3] == [1.5, 1.5, 1.5]
 
 
+@pytest.mark.once_last
 def test_what_explain_says_is_what_the_write_does(spark: Any, table: Path, log: Log) -> None:
     create(spark, table, "SELECT 1L AS a, 'x' AS b", **WIDENING)
     batch = spark.sql("SELECT 2 AS a, true AS c")
@@ -295,6 +303,7 @@ def test_what_explain_says_is_what_the_write_does(spark: Any, table: Path, log: 
         assert sink.explain(spark.sql("SELECT 'no' AS a")).refused
 
 
+@pytest.mark.once_last
 def test_rows_that_break_a_rule_of_the_table_are_bad_rows(spark: Any, delta_sql: Any, table: Path, log: Log) -> None:
     delta_sql.sql(f"CREATE TABLE delta.`{table}` (a INT NOT NULL, d SHORT) USING delta")
     delta_sql.sql(f"ALTER TABLE delta.`{table}` ADD CONSTRAINT positive CHECK (d IS NULL OR d > 0)")
@@ -309,6 +318,7 @@ def test_rows_that_break_a_rule_of_the_table_are_bad_rows(spark: Any, delta_sql:
     assert log.versions() == [0, 1, 2]
 
 
+@pytest.mark.once_last
 def test_a_column_under_a_check_is_not_widened(spark: Any, delta_sql: Any, table: Path, log: Log) -> None:
     properties = "'delta.enableTypeWidening' = 'true'"
     delta_sql.sql(f"CREATE TABLE delta.`{table}` (a SHORT, d SHORT) USING delta TBLPROPERTIES ({properties})")
@@ -320,6 +330,7 @@ def test_a_column_under_a_check_is_not_widened(spark: Any, delta_sql: Any, table
         assert sink.write_batch(spark.sql("SELECT 1 AS a, cast(2 AS short) AS d")).evolved
 
 
+@pytest.mark.once_last
 def test_generated_columns_are_computed_checked_and_never_widened(
     spark: Any, delta_sql: Any, table: Path, log: Log
 ) -> None:
@@ -347,6 +358,7 @@ def test_generated_columns_are_computed_checked_and_never_widened(
     assert rows(spark, table) == [{"a": 1, "b": 2}, {"a": 2, "b": 3}]
 
 
+@pytest.mark.once_last
 def test_defaults_are_written_for_missing_columns(spark: Any, delta_sql: Any, table: Path) -> None:
     delta_sql.sql(
         f"CREATE TABLE delta.`{table}` (a INT, c SHORT NOT NULL DEFAULT 7) USING delta "
@@ -358,6 +370,7 @@ def test_defaults_are_written_for_missing_columns(spark: Any, delta_sql: Any, ta
     assert rows(spark, table) == [{"a": 1, "c": 7, "n": None}, {"a": 2, "c": 8, "n": "x"}]
 
 
+@pytest.mark.once_last
 def test_column_mapping_holds_any_name(spark: Any, table: Path) -> None:
     with DeltaSink(spark, table, True, properties={"delta.columnMapping.mode": "name"}) as sink:
         sink.write_batch(spark.sql("SELECT 1 AS `a b`"))
@@ -402,6 +415,7 @@ def test_a_new_table_takes_timestamps_without_zone_and_reopens_with_its_features
     assert len(rows(spark, table)) == 2
 
 
+@pytest.mark.once_last
 def test_steady_batches_neither_read_the_table_again_nor_plan_again(
     spark: Any, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import lakeshift
 from tests.integration.iceberg.changed_tables import Changed, evolved, new_table, row
 from tests.tables import files_under, local_catalog, referenced_files
 
-MODES = ["merge-on-read", "copy-on-write"]
+MODES = ["merge-on-read", pytest.param("copy-on-write", marks=pytest.mark.once_last)]
 
 New = Callable[..., Changed]
 

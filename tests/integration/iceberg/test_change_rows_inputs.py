@@ -22,6 +22,8 @@ from lakeshift.iceberg.commit.commit import commit
 from tests.integration.iceberg.changed_tables import Changed, new_table, row
 from tests.tables import equality_deletes, files_under, local_catalog, referenced_files
 
+pytestmark = pytest.mark.once_last
+
 MOR, COW = "merge-on-read", "copy-on-write"
 New = Callable[..., Changed]
 

@@ -35,6 +35,7 @@ def ids(table: IcebergTable) -> list[int]:
     return ours
 
 
+@pytest.mark.once_last
 def test_the_whole_table_gives_way_with_its_deletes(lake: lakeshift.Lake, spark: Any) -> None:
     table = lake.create_iceberg_table("db.whole", COLUMNS, ["region"])
     table.append(rows(spark, (1, 0, "eu"), (2, 0, "eu"), (3, 0, "us")))
@@ -73,6 +74,7 @@ def test_partitions_that_rows_touch_give_way_in_files_of_every_spec(lake: lakesh
     assert ids(table) == [2, 13, 14, 22, 99]
 
 
+@pytest.mark.once_last
 def test_deleted_rows_do_not_return_from_files_that_are_written_again(lake: lakeshift.Lake, spark: Any) -> None:
     table = lake.create_iceberg_table("db.deleted", COLUMNS)
     table.append(rows(spark, (1, 0, "eu"), (2, 0, "us"), (3, 0, "us")).coalesce(1).sortWithinPartitions("id"))
@@ -84,6 +86,7 @@ def test_deleted_rows_do_not_return_from_files_that_are_written_again(lake: lake
     assert result.removed_delete_files == 1
 
 
+@pytest.mark.once_last
 def test_rows_that_others_add_meanwhile_are_a_conflict_or_stay(
     lake: lakeshift.Lake, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
