@@ -1,4 +1,4 @@
-"""Appends on executor processes whose tasks fail or die: no row doubled or lost, nothing committed on failure."""
+"""Writes on executor processes whose tasks fail or die: no row doubled or lost, nothing committed on failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ import pytest
 import lakeshift
 from lakeshift.errors import TaskFailedError
 from lakeshift.iceberg import write
+from lakeshift.iceberg.kernels.rewrite import RewriteReport, rewrite_files
 from lakeshift.iceberg.kernels.write import WriteReport, write_rows
+from lakeshift.iceberg.rewrite import group_jobs
 from lakeshift.iceberg.table import IcebergTable
 from lakeshift.kernel import Attempt, Batches
 
@@ -38,6 +40,17 @@ def troubled(
             if trouble == "lag":
                 time.sleep(600)
             raise OSError("the disk said no")
+        yield report
+
+
+def on_a_dying_executor(task: Any, attempt: Attempt, *, job: Any, io: Any, marker: str) -> Iterable[RewriteReport]:
+    """The rewrite kernel, whose first task to have written its files takes the whole executor down with it."""
+    for report in rewrite_files(task, attempt, job=job, io=io):
+        if _first(marker):
+            daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
+            executor = int(daemon.rpartition(")")[2].split()[1])
+            os.kill(executor, signal.SIGKILL)
+            time.sleep(600)
         yield report
 
 
@@ -100,3 +113,23 @@ def test_rows_come_back_through_executors(spark: Any, table: IcebergTable) -> No
     table.append(rows(spark))
     where = "region = 'r4' AND id < 100"
     assert sorted(row.id for row in table.read(where=where).collect()) == [n for n in range(100) if n % 9 == 4]
+
+
+@pytest.mark.once_last
+def test_a_rewrite_outlives_an_executor(
+    spark: Any, table: IcebergTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        table.append(rows(spark))
+    before = set(files_in_table(table))
+    kernel = partial(on_a_dying_executor, marker=str(tmp_path / "marker"))
+    monkeypatch.setattr(group_jobs, "rewrite_files", kernel)
+    result = table.rewrite_data_files(partial_progress_enabled=True)
+    assert (tmp_path / "marker").exists()
+    assert [group.committed for group in result.groups] == [True] * 9
+    after = set(files_in_table(table))
+    assert len(after) == 9
+    assert not after & before
+    assert after <= files_on_disk(table)
+    found = table.table.scan().to_arrow()
+    assert sorted(found.column("id").to_pylist()) == sorted([*range(ROWS)] * 2)

@@ -14,6 +14,7 @@ import pytest
 
 from lakeshift.errors import TaskFailedError
 from lakeshift.kernel import Attempt, new_operation_id
+from lakeshift.spark import jobs
 from lakeshift.spark.executors import check_executors
 from lakeshift.spark.jobs import frame_of_tasks, run_over_frame, run_tasks, translate_failure
 
@@ -57,6 +58,14 @@ def count_rows(batches: Iterator[pa.RecordBatch], attempt: Attempt) -> Iterable[
     yield Seen(sum(batch.num_rows for batch in batches), attempt.task_index, attempt.file_stem)
 
 
+@pytest.fixture(params=["with the kernel", "as rows"])
+def travelling(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways that tasks take: few of them with the kernel, many as rows."""
+    if request.param == "as rows":
+        monkeypatch.setattr(jobs, "_CARRIED_BYTES", 0)
+
+
+@pytest.mark.usefixtures("travelling")
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
 def test_each_task_gets_a_partition_of_its_own(spark: Any, count: int) -> None:
     reports = run_tasks(spark, see, list(range(count)), Seen, operation_id="op", title="see")
@@ -70,6 +79,7 @@ def test_no_tasks_run_no_job(spark: Any) -> None:
     assert frame_of_tasks(spark, rows_of, [], "n long", operation_id="op").count() == 0
 
 
+@pytest.mark.usefixtures("travelling")
 def test_adaptive_execution_does_not_merge_tasks(spark: Any) -> None:
     assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
     frame = frame_of_tasks(spark, rows_of, [1] * 12, "n long", operation_id="op")
@@ -77,6 +87,7 @@ def test_adaptive_execution_does_not_merge_tasks(spark: Any) -> None:
     assert frame.rdd.getNumPartitions() == 12
 
 
+@pytest.mark.usefixtures("travelling")
 def test_what_a_kernel_raises_arrives_with_the_tasks_name_and_the_cause(spark: Any) -> None:
     with pytest.raises(TaskFailedError, match="file-three failed on .*: ValueError: no threes") as caught:
         run_tasks(spark, fail_on_three, [1, 3], Seen, operation_id="op", title="fail", names=["file-one", "file-three"])

@@ -15,7 +15,7 @@ import pickle
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import mmh3
 import pyarrow as pa
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Record = TypeVar("Record")
+
+# Few tasks go to every executor with the kernel, by their number: rows would take a stage of their own.
+_CARRIED_BYTES = 1024 * 1024
+_Carried: TypeAlias = tuple[tuple[str, bytes], ...]
 
 _TASKS_SCHEMA = "place int, task int, name string, payload binary"
 _REPORT_SCHEMA = "task int, attempt string, host string, records binary"
@@ -71,9 +75,8 @@ def run_tasks(
     """
     if not tasks:
         return []
-    frame = _task_frame(spark, tasks, names).mapInArrow(
-        _shipped(_ReportTasks(kernel, record_type, operation_id)), _REPORT_SCHEMA
-    )
+    frame, carried = _task_frame(spark, tasks, names)
+    frame = frame.mapInArrow(_shipped(_ReportTasks(kernel, record_type, operation_id, carried)), _REPORT_SCHEMA)
     return _collect(spark, frame, record_type, operation_id, title, len(tasks), progress)
 
 
@@ -108,7 +111,8 @@ def frame_of_tasks(
     """A DataFrame of the batches that a kernel yields for every task; it runs when the frame does."""
     if not tasks:
         return spark.createDataFrame([], schema)
-    return _task_frame(spark, tasks, names).mapInArrow(_shipped(_StreamTasks(kernel, operation_id)), schema)
+    frame, carried = _task_frame(spark, tasks, names)
+    return frame.mapInArrow(_shipped(_StreamTasks(kernel, operation_id, carried)), schema)
 
 
 def cancel_job(spark: SparkSession, operation_id: str) -> None:
@@ -167,15 +171,19 @@ def _collect(
     return sorted(reports, key=lambda report: report.task_index)
 
 
-def _task_frame(spark: SparkSession, tasks: Sequence[Any], names: Sequence[str] | None) -> DataFrame:
+def _task_frame(
+    spark: SparkSession, tasks: Sequence[Any], names: Sequence[str] | None
+) -> tuple[DataFrame, _Carried | None]:
+    """A frame with one task in each partition, and the tasks themselves if they travel with the kernel."""
     ensure_executors(spark)
-    places = partition_places(len(tasks))
-    rows = [
-        (places[index], index, names[index] if names else f"Task {index}", bytearray(pickle.dumps(task)))
-        for index, task in enumerate(tasks)
-    ]
+    count = len(tasks)
+    packed = [(names[index] if names else f"Task {index}", pickle.dumps(task)) for index, task in enumerate(tasks)]
+    if sum(len(payload) for _, payload in packed) <= _CARRIED_BYTES:
+        return spark.range(0, count, 1, count), tuple(packed)
+    places = partition_places(count)
+    rows = [(places[index], index, name, bytearray(payload)) for index, (name, payload) in enumerate(packed)]
     # An explicit count keeps adaptive execution from merging tasks; the chosen keys put one into each partition.
-    return spark.createDataFrame(rows, _TASKS_SCHEMA).repartition(len(tasks), "place")
+    return spark.createDataFrame(rows, _TASKS_SCHEMA).repartition(count, "place"), None
 
 
 def partition_places(count: int) -> list[int]:
@@ -193,10 +201,11 @@ class _ReportTasks:
     kernel: TaskKernel
     record_type: type[Any]
     operation_id: str
+    carried: _Carried | None
 
     def __call__(self, batches: Batches) -> Batches:
         _spare_the_collector()
-        for index, name, task in _tasks_in(batches):
+        for index, name, task in _tasks_in(batches, self.carried):
             attempt = Attempt(self.operation_id, index)
             with _Failing(name, attempt):
                 records = list(self.kernel(task, attempt))
@@ -225,10 +234,11 @@ class _ReportBatches:
 class _StreamTasks:
     kernel: SourceKernel
     operation_id: str
+    carried: _Carried | None
 
     def __call__(self, batches: Batches) -> Batches:
         _spare_the_collector()
-        for index, name, task in _tasks_in(batches):
+        for index, name, task in _tasks_in(batches, self.carried):
             attempt = Attempt(self.operation_id, index)
             with _Failing(name, attempt):
                 yield from self.kernel(task, attempt)
@@ -270,10 +280,14 @@ class _Failing:
         raise RuntimeError(_mark(_TASK_MARK, failure)) from error
 
 
-def _tasks_in(batches: Batches) -> Iterator[tuple[int, str, Any]]:
+def _tasks_in(batches: Batches, carried: _Carried | None) -> Iterator[tuple[int, str, Any]]:
     for batch in batches:
-        columns = (batch.column(name).to_pylist() for name in ("task", "name", "payload"))
-        for index, name, payload in zip(*columns, strict=True):
+        if carried is None:
+            columns = [batch.column(name).to_pylist() for name in ("task", "name", "payload")]
+            found = list(zip(*columns, strict=True))
+        else:
+            found = [(index, *carried[index]) for index in batch.column(0).to_pylist()]
+        for index, name, payload in found:
             # The payload is this job's own task, pickled by the driver: trusted like Spark's closures.
             yield index, name, pickle.loads(payload)  # noqa: S301
 
