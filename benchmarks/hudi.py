@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +20,61 @@ _WRITE = {
     "hoodie.metadata.enable": "false",
     "hoodie.index.type": "SIMPLE",
     "hoodie.simple.index.parallelism": "4",
+    "hoodie.bulkinsert.shuffle.parallelism": "4",
+    "hoodie.upsert.shuffle.parallelism": "4",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
     "hoodie.embed.timeline.server": "false",
     "hoodie.write.markers.type": "DIRECT",
 }
 
 
 def cases(lab: Lab) -> Iterator[Case]:
-    rows, groups = (2_000, 8) if lab.tiny else (10_000_000, 10_000)
+    size = Size(rows=400, regions=4, tasks=1, groups=8) if lab.tiny else Size()
     cow, mor = lab.folder / "cow", lab.folder / "mor"
-    _write(_rows(lab.spark, rows), cow, "bulk_insert", "COPY_ON_WRITE")
-    _write(_rows(lab.spark, rows), mor, "bulk_insert", "MERGE_ON_READ")
-    _write(_rows(lab.spark, rows // 50), mor, "upsert", "MERGE_ON_READ")
+    _write(_rows(lab.spark, size, size.rows), cow, "bulk_insert", "COPY_ON_WRITE")
+    _write(_rows(lab.spark, size, size.rows), mor, "bulk_insert", "MERGE_ON_READ")
+    _write(_rows(lab.spark, size, size.rows // 50), mor, "upsert", "MERGE_ON_READ")
 
     for kind, path in (("COW", cow), ("MOR with log files", mor)):
         table = HudiTable(lab.spark, str(path))
-        yield _case(f"{kind}, full scan of {rows:,} rows", table, _full_scan, aim=1.0)
-        yield _case(f"{kind}, 1 of 16 partitions and a filter", table, _pruned_scan, aim=1.0)
-    table = HudiTable(lab.spark, str(cow))
-    yield _case("COW, COUNT(*)", table, lambda df: df.selectExpr("count(*)").collect(), aim=10.0)
-    yield _case(
-        "COW, MIN and MAX", table, lambda df: df.selectExpr("min(id)", "max(id)", "max(ts)").collect(), aim=10.0
-    )
+        yield _case(f"{kind}, full scan of {size.rows:,} rows", table, _full_scan, aim=1.0)
+        yield _case(f"{kind}, 1 of {size.regions} partitions and a filter", table, _pruned_scan, aim=1.0)
+    yield from _aggregates(lab.spark, cow, "COUNT(*)", ["count(*)"])
+    yield from _aggregates(lab.spark, cow, "MIN and MAX", ["min(id)", "max(id)", "max(ts)"])
 
     many = lab.folder / "many"
-    _write_groups(lab.spark, many, groups)
+    _write_groups(lab.spark, many, size)
     table = HudiTable(lab.spark, str(many))
-    yield _case(f"planning {groups:,} file groups", table, _plan, aim=1.0)
+    yield _case(f"planning {size.groups:,} file groups", table, _plan, aim=1.0)
+    one = f"planning 1 partition of {size.groups:,} file groups"
+    yield _case(one, table, lambda df: _plan(df.where("region = 'r3'")), aim=1.0)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is written: rows in all, spread over partitions, by so many tasks; and the file groups to plan."""
+
+    rows: int = 10_000_000
+    regions: int = 16
+    tasks: int = 4
+    groups: int = 10_000
+
+
+def _aggregates(spark: Any, path: Path, name: str, expressions: list[str]) -> Iterator[Case]:
+    """Of a table that the session has not seen, whose files Hudi lists first, and of one that it knows."""
     yield _case(
-        f"planning 1 partition of {groups:,} file groups", table, lambda df: _plan(df.where("region = 'r3'")), aim=1.0
+        f"COW, {name}, table loaded anew",
+        HudiTable(spark, str(path)),
+        lambda df: df.selectExpr(*expressions).collect(),
+        aim=10.0,
+    )
+    view = {dsv2: HudiTable(spark, str(path)).read(dsv2=dsv2) for dsv2 in (True, False)}
+    yield Case(
+        f"COW, {name}, table loaded before",
+        lambda: view[True].selectExpr(*expressions).collect(),
+        {PEER: lambda: view[False].selectExpr(*expressions).collect()},
+        aim={PEER: 10.0},
     )
 
 
@@ -70,13 +98,13 @@ def _plan(df: Any) -> int:
     return int(df.select("id")._jdf.queryExecution().toRdd().getNumPartitions())
 
 
-def _rows(spark: Any, count: int) -> Any:
-    return spark.range(0, count, 1, 4).selectExpr(
+def _rows(spark: Any, size: Size, count: int) -> Any:
+    return spark.range(0, count, 1, size.tasks).selectExpr(
         "id",
         "concat('name ', id % 100003) AS name",
         "(id * 7919) % 1000 / 1.0 AS amount",
         "id % 1009 AS ts",
-        "concat('r', id % 16) AS region",
+        f"concat('r', id % {size.regions}) AS region",
     )
 
 
@@ -90,15 +118,15 @@ def _write(df: Any, path: Path, operation: str, table_type: str) -> None:
     df.write.format("hudi").options(**options).mode("append").save(str(path))
 
 
-def _write_groups(spark: Any, path: Path, groups: int) -> None:
+def _write_groups(spark: Any, path: Path, size: Size) -> None:
     """A table of many small file groups: one is written by Hudi for each partition, the rest are links to it.
 
     Written by Hudi, ten thousand file groups would take long. A file under another file id, which names the same
     completed commit, is a file group like any other to a reader.
     """
-    _write(_rows(spark, 160), path, "bulk_insert", "COPY_ON_WRITE")
+    _write(_rows(spark, size, 10 * size.regions), path, "bulk_insert", "COPY_ON_WRITE")
     for partition in sorted(path.glob("region=*")):
         original = min(partition.glob("*.parquet"))
         suffix = original.name[36:]
-        for number in range(groups // 16 - 1):
+        for number in range(size.groups // size.regions - 1):
             (partition / f"{number:08x}-0000-4000-8000-000000000000{suffix}").hardlink_to(original)

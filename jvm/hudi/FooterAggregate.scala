@@ -1,5 +1,6 @@
 package org.apache.spark.sql.lakeshift.hudi
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.expressions.{Expression, NamedReference}
 import org.apache.spark.sql.connector.expressions.aggregate.{AggregateFunc, Aggregation, Count, CountStar, Max, Min}
 import org.apache.spark.sql.types._
@@ -17,11 +18,32 @@ final case class NonNullCount(column: String) extends FooterValue {
 final case class Smallest(column: String, dataType: DataType) extends FooterValue
 final case class Largest(column: String, dataType: DataType) extends FooterValue
 
-/** The aggregates of a query, all of them answerable from footers: one row for each file, which Spark adds up. */
+/** The aggregates of a query, all of them answerable from footers: a row for each file, and the rows add up. */
 final case class FooterAggregate(values: Seq[FooterValue]) {
+  /** The columns have names by which a plan's text shows that footers answer. */
   def schema: StructType = StructType(values.zipWithIndex.map { case (value, i) =>
-    StructField(s"${value.toString.takeWhile(_ != '(')}_$i", value.dataType)
+    StructField(s"HudiFooter_${value.toString.takeWhile(_ != '(')}_$i", value.dataType)
   })
+
+  /** The answer over no file at all: a count is 0 there, and a bound is null. */
+  def ofNothing: InternalRow = InternalRow.fromSeq(values.map {
+    case RowCount | _: NonNullCount => 0L
+    case _ => null
+  })
+
+  /** The answer over the files of both rows. */
+  def add(left: InternalRow, right: InternalRow): InternalRow =
+    InternalRow.fromSeq(values.zipWithIndex.map { case (value, i) =>
+      (left.get(i, value.dataType), right.get(i, value.dataType)) match {
+        case (null, other) => other
+        case (one, null) => one
+        case (one: Number, other: Number) => value match {
+          case RowCount | _: NonNullCount => one.longValue + other.longValue
+          case _: Smallest => if (other.longValue < one.longValue) other else one
+          case _: Largest => if (other.longValue > one.longValue) other else one
+        }
+      }
+    })
 }
 
 object FooterAggregate {
@@ -37,12 +59,9 @@ object FooterAggregate {
     if (answerable && everyRowCounts(selection)) Some(FooterAggregate(values.flatten)) else None
   }
 
-  /**
-   * Every row of every file is a row of the result: nothing to merge, nothing to leave out. Without any file
-   * a sum of counts would be null where a count is 0.
-   */
+  /** Every row of every file is a row of the result: nothing to merge, nothing to leave out. */
   private def everyRowCounts(selection: FileSelection): Boolean =
-    !selection.isIncremental && selection.dataFilters.isEmpty && selection.files.nonEmpty &&
+    !selection.isIncremental && selection.dataFilters.isEmpty &&
       selection.files.forall(file => !file.hasLogs && file.name.endsWith(".parquet"))
 
   private def valueOf(function: AggregateFunc, selection: FileSelection): Option[FooterValue] = function match {

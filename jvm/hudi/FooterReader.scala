@@ -3,13 +3,13 @@ package org.apache.spark.sql.lakeshift.hudi
 import scala.collection.JavaConverters._
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.FileStatus
 import org.apache.parquet.HadoopReadOptions
 import org.apache.parquet.column.{ColumnDescriptor, ColumnReader}
 import org.apache.parquet.column.impl.ColumnReadStoreImpl
 import org.apache.parquet.example.DummyRecordConverter
 import org.apache.parquet.hadoop.ParquetFileReader
-import org.apache.parquet.hadoop.metadata.BlockMetaData
+import org.apache.parquet.hadoop.metadata.{BlockMetaData, ParquetMetadata}
 import org.apache.parquet.hadoop.util.HadoopInputFile
 import org.apache.parquet.schema.{MessageType, PrimitiveType}
 import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName.{INT32, INT64}
@@ -21,41 +21,66 @@ import org.apache.spark.sql.types.{ByteType, DataType, DateType, IntegerType, Sh
 /** One column of a file: how many values, and their bounds if they are whole numbers. */
 private final case class Summary(nonNull: Long, least: Option[Long], greatest: Option[Long])
 
-/** One Parquet file's answers. A column chunk without statistics is read itself, so that answers are always exact. */
-final class FooterReader(path: Path, conf: Configuration, datesRebasedBy: String) {
+/** One Parquet file's answers, which are exact or not given. */
+final class FooterReader(file: FileStatus, conf: Configuration, datesRebasedBy: String) {
 
+  /** The answers from the footer alone; None when it lacks the statistics of a column that is asked for. */
+  def fromFooter(values: Seq[FooterValue]): Option[InternalRow] = footer(values).flatMap { footer =>
+    val answers = values.map(value => answer(footer, value, columnOf(value).flatMap(statistics(footer, _))))
+    if (answers.forall(_.isDefined)) Some(InternalRow.fromSeq(answers.flatten)) else None
+  }
+
+  /** The answers; a column without statistics is read itself. */
   def row(values: Seq[FooterValue]): InternalRow = {
-    val reader = open()
-    try InternalRow.fromSeq(values.map(answer(reader, _))) finally reader.close()
+    val known = footer(values).getOrElse(withFile(_.getFooter))
+    InternalRow.fromSeq(values.map { value =>
+      val summary = columnOf(value).map(column => statistics(known, column).getOrElse(fromPages(column)))
+      answer(known, value, summary).getOrElse(throw new IllegalStateException(
+        s"${file.getPath} holds '${columnOf(value).mkString}' as another type than the table says; read it with V1"))
+    })
   }
 
-  private def open(): ParquetFileReader =
-    ParquetFileReader.open(HadoopInputFile.fromPath(path, conf), HadoopReadOptions.builder(conf, path).build())
+  /** Only dates need the key-value metadata: it says by which calendar they were written. */
+  private def footer(values: Seq[FooterValue]): Option[ParquetMetadata] =
+    ParquetFooter.read(file, conf, keyValuesToo = values.exists(_.dataType == DateType))
 
-  private def answer(reader: ParquetFileReader, value: FooterValue): Any = value match {
-    case RowCount => reader.getFooter.getBlocks.asScala.map(_.getRowCount).sum
-    case NonNullCount(column) => summary(reader, column).nonNull
-    case Smallest(column, dataType) => typed(reader, bounded(reader, column).least, dataType)
-    case Largest(column, dataType) => typed(reader, bounded(reader, column).greatest, dataType)
+  private def columnOf(value: FooterValue): Option[String] = value match {
+    case RowCount => None
+    case NonNullCount(column) => Some(column)
+    case Smallest(column, _) => Some(column)
+    case Largest(column, _) => Some(column)
   }
 
-  private def bounded(reader: ParquetFileReader, column: String): Summary = {
-    val found = summary(reader, column)
-    if (found.nonNull > 0 && found.least.isEmpty)
-      throw new IllegalStateException(s"$path holds '$column' as another type than the table says; read it with V1")
-    found
+  /** None when there are values, but of a type that has no bounds here. The bound over no value is null. */
+  private def answer(footer: ParquetMetadata, value: FooterValue, column: Option[Summary]): Option[Any] = {
+    def bound(of: Summary => Option[Long], dataType: DataType): Option[Any] = column match {
+      case Some(summary) if summary.nonNull == 0 => Some(null)
+      case found => found.flatMap(of).map(typed(footer, _, dataType))
+    }
+    value match {
+      case RowCount => Some(footer.getBlocks.asScala.map(_.getRowCount).sum)
+      case NonNullCount(_) => column.map(_.nonNull)
+      case Smallest(_, dataType) => bound(_.least, dataType)
+      case Largest(_, dataType) => bound(_.greatest, dataType)
+    }
   }
 
-  private def summary(reader: ParquetFileReader, column: String): Summary = {
+  private def withFile[T](use: ParquetFileReader => T): T = {
+    val reader = ParquetFileReader.open(
+      HadoopInputFile.fromStatus(file, conf), HadoopReadOptions.builder(conf, file.getPath).build())
+    try use(reader) finally reader.close()
+  }
+
+  private def statistics(footer: ParquetMetadata, column: String): Option[Summary] = {
     // A file written before the column was added holds no value of it.
-    if (!reader.getFileMetaData.getSchema.containsField(column)) Summary(0, None, None)
+    if (!footer.getFileMetaData.getSchema.containsField(column)) Some(Summary(0, None, None))
     else {
-      val told = reader.getFooter.getBlocks.asScala.map(fromStatistics(_, column))
-      val parts = if (told.forall(_.isDefined)) told.flatten else Seq(fromPages(column))
-      Summary(
-        parts.map(_.nonNull).sum,
-        parts.flatMap(_.least).reduceOption((a, b) => math.min(a, b)),
-        parts.flatMap(_.greatest).reduceOption((a, b) => math.max(a, b)))
+      val told = footer.getBlocks.asScala.map(fromStatistics(_, column))
+      if (told.exists(_.isEmpty)) None
+      else Some(Summary(
+        told.flatten.map(_.nonNull).sum,
+        told.flatMap(_.flatMap(_.least)).reduceOption((a, b) => math.min(a, b)),
+        told.flatMap(_.flatMap(_.greatest)).reduceOption((a, b) => math.max(a, b))))
     }
   }
 
@@ -71,10 +96,7 @@ final class FooterReader(path: Path, conf: Configuration, datesRebasedBy: String
       else Summary(nonNull, None, None)
 
   /** Reads the whole column, with a reader of its own since reading moves it on. */
-  private def fromPages(column: String): Summary = {
-    val reader = open()
-    try fold(reader, column) finally reader.close()
-  }
+  private def fromPages(column: String): Summary = withFile(fold(_, column))
 
   private def fold(reader: ParquetFileReader, column: String): Summary = {
     val fileSchema = reader.getFileMetaData.getSchema
@@ -113,16 +135,14 @@ final class FooterReader(path: Path, conf: Configuration, datesRebasedBy: String
 
   private def long(value: Any): Long = value.asInstanceOf[Number].longValue
 
-  private def typed(reader: ParquetFileReader, bound: Option[Long], dataType: DataType): Any =
-    (bound, dataType) match {
-      case (None, _) => null
-      case (Some(value), ByteType) => value.toByte
-      case (Some(value), ShortType) => value.toShort
-      case (Some(value), IntegerType) => value.toInt
-      case (Some(value), DateType) =>
-        val metadata = reader.getFileMetaData.getKeyValueMetaData
-        val rebase = DataSourceUtils.datetimeRebaseSpec((key: String) => metadata.get(key), datesRebasedBy)
-        DataSourceUtils.createDateRebaseFuncInRead(rebase.mode, "Parquet")(value.toInt)
-      case (Some(value), _) => value
-    }
+  private def typed(footer: ParquetMetadata, bound: Long, dataType: DataType): Any = dataType match {
+    case ByteType => bound.toByte
+    case ShortType => bound.toShort
+    case IntegerType => bound.toInt
+    case DateType =>
+      val metadata = footer.getFileMetaData.getKeyValueMetaData
+      val rebase = DataSourceUtils.datetimeRebaseSpec((key: String) => metadata.get(key), datesRebasedBy)
+      DataSourceUtils.createDateRebaseFuncInRead(rebase.mode, "Parquet")(bound.toInt)
+    case _ => bound
+  }
 }

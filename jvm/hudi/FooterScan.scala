@@ -2,18 +2,22 @@ package org.apache.spark.sql.lakeshift.hudi
 
 import java.util.OptionalLong
 
+import org.apache.hadoop.fs.FileStatus
+
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.execution.PartitionedFileUtil
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
-import org.apache.spark.sql.execution.datasources.parquet.ParquetOptions
 import org.apache.spark.sql.execution.datasources.v2.FilePartitionReaderFactory
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.util.SerializableConfiguration
 
-/** Answers COUNT, MIN and MAX from the footers of the selected files: one row a file, and no data page read. */
+/**
+ * Answers COUNT, MIN and MAX from the footers of the selected files in tasks, each of which gives one row: for more
+ * files than the driver should read, and for files without statistics, whose pages a task reads.
+ */
 final class FooterScan(tableName: String, selection: FileSelection, aggregate: FooterAggregate)
     extends Scan with Batch with SupportsReportStatistics {
 
@@ -44,8 +48,7 @@ final class FooterScan(tableName: String, selection: FileSelection, aggregate: F
 
   override def createReaderFactory(): PartitionReaderFactory = FooterReaderFactory(
     aggregate,
-    spark.sparkContext.broadcast(new SerializableConfiguration(spark.sessionState.newHadoopConfWithOptions(relation.options))),
-    new ParquetOptions(relation.options, spark.sessionState.conf).datetimeRebaseModeInRead,
+    spark.sparkContext.broadcast(FooterSource.of(relation)),
     new FileSourceOptions(CaseInsensitiveMap(relation.options)))
 
   override def supportedCustomMetrics(): Array[CustomMetric] = ScanMetrics.all
@@ -60,23 +63,36 @@ final class FooterScan(tableName: String, selection: FileSelection, aggregate: F
   private def footerValues: Seq[FooterValue] = aggregate.values
 }
 
+/** Spark's own factory around the footers of a task skips missing or corrupt files when told to. */
 final case class FooterReaderFactory(
     aggregate: FooterAggregate,
-    conf: org.apache.spark.broadcast.Broadcast[SerializableConfiguration],
-    datesRebasedBy: String,
+    source: Broadcast[FooterSource],
     override protected val options: FileSourceOptions)
     extends FilePartitionReaderFactory {
 
-  override def buildReader(file: PartitionedFile): PartitionReader[InternalRow] = new PartitionReader[InternalRow] {
-    private var answer: Option[InternalRow] = None
-    private var given = false
-
-    override def next(): Boolean = !given && {
-      answer = Some(new FooterReader(file.toPath, conf.value.value, datesRebasedBy).row(aggregate.values))
-      given = true
-      true
-    }
-    override def get(): InternalRow = answer.get
-    override def close(): Unit = ()
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = {
+    val rowPerFile = super.createReader(partition)
+    try {
+      var sum = aggregate.ofNothing
+      while (rowPerFile.next()) sum = aggregate.add(sum, rowPerFile.get())
+      new OneRow(sum)
+    } finally rowPerFile.close()
   }
+
+  /** Reads at once: a missing file is only skipped while its reader is built. */
+  override def buildReader(file: PartitionedFile): PartitionReader[InternalRow] = {
+    val status = new FileStatus(file.fileSize, false, 1, 0L, file.modificationTime, file.toPath)
+    new OneRow(source.value.reader(status).row(aggregate.values))
+  }
+}
+
+private final class OneRow(row: InternalRow) extends PartitionReader[InternalRow] {
+  private var given = false
+
+  override def next(): Boolean = !given && {
+    given = true
+    true
+  }
+  override def get(): InternalRow = row
+  override def close(): Unit = ()
 }

@@ -18,5 +18,6 @@ class HudiReadExtension extends (SparkSessionExtensions => Unit) {
     if (mismatch.nonEmpty) throw new IllegalStateException(s"lakeshift's Hudi connector does not fit: $mismatch")
     extensions.injectCheckRule(session => plan => ReadGate.remember(session, plan))
     extensions.injectOptimizerRule(_ => ReplaceHudiReads)
+    extensions.injectPlannerStrategy(_ => PlanDriverFooters)
   }
 }

@@ -19,7 +19,7 @@ final class HudiScanBuilder(tableName: String, relation: HadoopFsRelation)
   private var columns: StructType = withoutPartitionColumns(relation.schema)
   private var pushed: Seq[Filter] = Nil
   private var limit: Option[Int] = None
-  private var aggregate: Option[FooterAggregate] = None
+  private var footers: Option[Scan] = None
   private var selection = new FileSelection(relation, Nil, Nil)
 
   /** Partition filters are answered by the listing of files; all others come back to be evaluated again. */
@@ -37,10 +37,15 @@ final class HudiScanBuilder(tableName: String, relation: HadoopFsRelation)
 
   override def pushedFilters: Array[Predicate] = pushed.map(_.toV2).toArray
 
-  override def pushAggregation(aggregation: Aggregation): Boolean = {
-    aggregate = FooterAggregate.of(aggregation, selection)
-    aggregate.isDefined
+  /** Spark asks this first: an answer that the driver has leaves nothing for Spark to add up. */
+  override def supportCompletePushDown(aggregation: Aggregation): Boolean = {
+    val answerable = FooterAggregate.of(aggregation, selection)
+    val onDriver = answerable.flatMap(DriverFooters.of(selection, _))
+    footers = onDriver.orElse(answerable.map(new FooterScan(tableName, selection, _)))
+    onDriver.isDefined
   }
+
+  override def pushAggregation(aggregation: Aggregation): Boolean = footers.isDefined
 
   override def pushLimit(rows: Int): Boolean = {
     limit = Some(rows)
@@ -52,10 +57,7 @@ final class HudiScanBuilder(tableName: String, relation: HadoopFsRelation)
 
   override def pruneColumns(required: StructType): Unit = columns = withoutPartitionColumns(required)
 
-  override def build(): Scan = aggregate match {
-    case Some(footers) => new FooterScan(tableName, selection, footers)
-    case None => new HudiScan(tableName, selection, columns, pushed, limit)
-  }
+  override def build(): Scan = footers.getOrElse(new HudiScan(tableName, selection, columns, pushed, limit))
 
   /**
    * What a filter says about data columns alone: files do not hold partition columns, so that a reader which met

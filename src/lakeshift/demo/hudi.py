@@ -44,7 +44,7 @@ def read_hudi(stage: Stage) -> None:
     pruned = rides.read().where("city = 'c1'")
     stage.say(f"of {_size(rides.read())} bytes the optimizer expects to read {_size(pruned)} for one city")
     compacted = rides.read(read_optimized=True).selectExpr("count(*)", "max(id)")
-    stage.check("read-optimized COUNT and MAX come from Parquet footers", "HudiFooterScan" in _plan(compacted), True)
+    stage.check("read-optimized COUNT and MAX come from Parquet footers", "HudiFooter" in _plan(compacted), True)
 
 
 def _rides(spark: Any, start: int, end: int, changed: int) -> DataFrame:

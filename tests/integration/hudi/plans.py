@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 V1_SCAN = "FileSourceScanExec"
 V2_SCAN = "BatchScanExec"
+_V2_RELATION = "DataSourceV2ScanRelation"
 
 
 def scans(df: DataFrame) -> list[str]:
@@ -19,6 +20,20 @@ def scans(df: DataFrame) -> list[str]:
 def files_read(df: DataFrame) -> list[int]:
     """How many files each scan of an executed plan has read."""
     return [node.metrics().apply("numFiles").value() for node in _scan_nodes(df._jdf.queryExecution().executedPlan())]
+
+
+def rows_scanned(df: DataFrame) -> list[int]:
+    """How many rows each scan of an executed plan has given."""
+    scan_nodes = _scan_nodes(df._jdf.queryExecution().executedPlan())
+    return [node.metrics().apply("numOutputRows").value() for node in scan_nodes]
+
+
+def footer_scans(df: DataFrame) -> list[str]:
+    """How footers answer a query, scan by scan: what they say of themselves, with the driver's or with tasks."""
+    leaves = df._jdf.queryExecution().optimizedPlan().collectLeaves()
+    relations = [leaf for leaf in (leaves.apply(i) for i in range(leaves.size())) if _kind(leaf) == _V2_RELATION]
+    told = [str(relation.scan().description()) for relation in relations]
+    return [description for description in told if description.startswith("HudiFooterScan")]
 
 
 def text(df: DataFrame) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakeshift.hudi.reader import HudiTable
+from tests.conftest import FULL
 from tests.integration.hudi.conftest import VECTORIZED
 from tests.integration.hudi.plans import V1_SCAN, V2_SCAN, scans
 from tests.integration.hudi.tables import QUICK
@@ -67,20 +68,21 @@ def both(spark: Any, table: str, query: str = "*") -> list[Any]:
 def test_reads_follow_the_schema(spark: Any, evolving: Callable[[str], str], kind: str) -> None:
     table = evolving(kind)
 
-    spark.sql(f"ALTER TABLE {table} ADD COLUMNS (added STRING)")
-    assert [row.added for row in both(spark, table)] == [None] * 8
+    def after(change: str) -> list[Any]:
+        """The rows after a change of the schema; the long form asks both paths each time, and not only at the end."""
+        spark.sql(f"ALTER TABLE {table} {change}")
+        return both(spark, table) if FULL else []
 
-    spark.sql(f"ALTER TABLE {table} RENAME COLUMN old TO renamed")
-    assert [row.renamed for row in both(spark, table)] == [f"o{i}" for i in range(8)]
-
-    spark.sql(f"ALTER TABLE {table} DROP COLUMN gone")
-    assert "gone" not in both(spark, table)[0].asDict()
-
-    spark.sql(f"ALTER TABLE {table} ALTER COLUMN small TYPE BIGINT")
-    spark.sql(f"ALTER TABLE {table} ALTER COLUMN ratio TYPE DOUBLE")
-    promoted = both(spark, table)
-    assert [row.small for row in promoted] == list(range(8))
-    assert [row.ratio for row in promoted] == [i / 2 for i in range(8)]
+    assert {row.added for row in after("ADD COLUMNS (added STRING)")} <= {None}
+    assert [row.renamed for row in after("RENAME COLUMN old TO renamed")] in ([f"o{i}" for i in range(8)], [])
+    after("DROP COLUMN gone")
+    after("ALTER COLUMN small TYPE BIGINT")
+    after("ALTER COLUMN ratio TYPE DOUBLE")
+    flat = both(spark, table)
+    assert "gone" not in flat[0].asDict()
+    assert [(row.added, row.renamed, row.small, row.ratio) for row in flat] == [
+        (None, f"o{i}", i, i / 2) for i in range(8)
+    ]
 
     spark.sql(f"ALTER TABLE {table} ADD COLUMNS (info.zip STRING)")
     spark.sql(f"ALTER TABLE {table} RENAME COLUMN info.city TO town")
@@ -90,11 +92,10 @@ def test_reads_follow_the_schema(spark: Any, evolving: Callable[[str], str], kin
         with pytest.raises(Exception, match="cannot be read in vectorized mode"):
             HudiTable(spark, table).read(dsv2=dsv2, options=_SESSION).collect()
     spark.conf.set(VECTORIZED, "false")
+    spark.sql(f"ALTER TABLE {table} ALTER COLUMN added AFTER id")
     nested = both(spark, table)
     assert [(row["info"].town, row["info"].zip) for row in nested] == [(f"c{i}", None) for i in range(8)]
-
-    spark.sql(f"ALTER TABLE {table} ALTER COLUMN added AFTER id")
-    columns = [name for name in both(spark, table)[0].asDict() if not name.startswith("_hoodie")]
+    columns = [name for name in nested[0].asDict() if not name.startswith("_hoodie")]
     assert columns == ["id", "added", "small", "ratio", "renamed", "info", "region"]
 
     # New rows, and a change to an old one, under the new schema beside files of the old.
@@ -109,13 +110,11 @@ def test_reads_follow_the_schema(spark: Any, evolving: Callable[[str], str], kin
 
     # Filters and nested columns on evolved columns, where a wrong name would lose rows.
     reader = HudiTable(spark, table)
+    ours, theirs = (reader.read(dsv2=dsv2, options=_SESSION) for dsv2 in (True, False))
     for condition in ("small > 4000000000", "renamed = 'o3'", "info.town = 'c2'", "added IS NULL", "ratio < 1.0"):
-        ours, theirs = (
-            sorted(row.id for row in reader.read(dsv2=dsv2, options=_SESSION).where(condition).collect())
-            for dsv2 in (True, False)
-        )
-        assert ours == theirs
-        assert ours, condition
+        found = sorted(row.id for row in ours.where(condition).select("id").collect())
+        assert found == sorted(row.id for row in theirs.where(condition).select("id").collect())
+        assert found, condition
     assert reader.read(options=_SESSION).selectExpr("min(small)", "max(small)", "count(renamed)").first() == (
         0,
         5000000009,

@@ -56,10 +56,6 @@ def test_sql_statements_write_through_v1(spark: Any, gate: Callable[[bool | None
         held = {i: (f"n{i}", f"r{i % 2}") for i in range(4)}
         assert content(spark, table) == held
 
-        run(f"INSERT INTO {table} VALUES (4, 'n4', 'r0'), (5, 'n5', 'r1')")
-        held |= {4: ("n4", "r0"), 5: ("n5", "r1")}
-        assert content(spark, table) == held
-
         run(f"INSERT INTO {table} SELECT id + 10, concat(name, '+'), region FROM {table} WHERE id < 2")
         held |= {10: ("n0+", "r0"), 11: ("n1+", "r1")}
         assert content(spark, table) == held
@@ -72,18 +68,23 @@ def test_sql_statements_write_through_v1(spark: Any, gate: Callable[[bool | None
         held = {i: row for i, row in held.items() if i < 10}
         assert content(spark, table) == held
 
-        # Two statements: of a conditional DELETE beside an UPDATE Hudi's own MERGE ignores the DELETE.
         run(
-            f"MERGE INTO {table} t USING (SELECT * FROM VALUES (4L, 'm4', 'r0'), (7L, 'm7', 'r1')"
+            f"MERGE INTO {table} t USING (SELECT * FROM VALUES (2L, 'm2', 'r0'), (7L, 'm7', 'r1')"
             " AS source(id, name, region)) s ON t.id = s.id"
             " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
+        held |= {2: ("m2", "r0"), 7: ("m7", "r1")}
+        assert content(spark, table) == held
+        if kind == "mor" and not FULL:
+            return  # what follows writes no log files, and does on this table what it does on the other
+
+        run(f"INSERT INTO {table} VALUES (4, 'n4', 'r0'), (5, 'n5', 'r1')")
+        # A statement of its own: of a conditional DELETE beside an UPDATE Hudi's own MERGE ignores the DELETE.
         run(
             f"MERGE INTO {table} t USING (SELECT * FROM VALUES (5L, 'm5', 'r1') AS source(id, name, region)) s"
             " ON t.id = s.id WHEN MATCHED THEN DELETE"
         )
-        held |= {4: ("m4", "r0"), 7: ("m7", "r1")}
-        del held[5]
+        held |= {4: ("n4", "r0")}
         assert content(spark, table) == held
 
         run(f"INSERT OVERWRITE {table} PARTITION (region = 'r1') SELECT id, 'o' FROM {table} WHERE id = 3")
@@ -95,7 +96,7 @@ def test_sql_statements_write_through_v1(spark: Any, gate: Callable[[bool | None
         assert "extra" in HudiTable(spark, table).read(dsv2=on).columns
 
         run(f"INSERT OVERWRITE TABLE {table} SELECT id, name, extra, region FROM {table} WHERE id = 4")
-        assert content(spark, table) == {4: ("m4", "r0")}
+        assert content(spark, table) == {4: ("n4", "r0")}
 
         run(f"TRUNCATE TABLE {table}")
         assert content(spark, table) == {}
@@ -115,13 +116,15 @@ def test_save_modes_on_new_and_existing_tables(spark: Any, gate: Callable[[bool 
                     write(rows(spark, start, start + 4), path, "insert", mode=mode, **options_of("cow", "hive_style"))
                     told = "written"
                 except Exception as error:
-                    told = str(error).splitlines()[0].split("calling")[0]
+                    told = "already exists" if "already exist" in str(error) else str(error)
                 ids = {row.id for row in HudiTable(spark, str(path)).read(dsv2=on).collect()}
                 found.append((mode, told, ids))
         return found
 
     with_gate = outcomes(True)
-    assert with_gate == outcomes(False)
+    if FULL:
+        assert with_gate == outcomes(False)
+    assert [(mode, told) for mode, told, _ in with_gate if told != "written"] == [("errorifexists", "already exists")]
     first, second = set(range(4)), set(range(4, 8))
     assert [ids for _, _, ids in with_gate] == [first, first, first, first, first, first | second, first, second]
 
