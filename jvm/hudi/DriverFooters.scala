@@ -1,24 +1,31 @@
 package org.apache.spark.sql.lakeshift.hudi
 
+import java.util.OptionalLong
+
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.connector.read.LocalScan
+import org.apache.spark.sql.connector.read.{LocalScan, Statistics, SupportsReportStatistics}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.ThreadUtils
 
 /** The answer of footers that the driver has read itself: one row, and no job. */
 final class DriverFooters(val selection: FileSelection, val aggregate: FooterAggregate, answer: InternalRow)
-    extends LocalScan {
+    extends LocalScan with SupportsReportStatistics {
 
   override def readSchema(): StructType = aggregate.schema
   override def rows(): Array[InternalRow] = Array(answer)
 
+  override def estimateStatistics(): Statistics = new Statistics {
+    override def sizeInBytes(): OptionalLong = OptionalLong.of(readSchema().defaultSize)
+    override def numRows(): OptionalLong = OptionalLong.of(1)
+  }
+
   override def description(): String =
-    s"HudiFooterScan on the driver, files: ${selection.files.size}, aggregates: [${aggregate.values.mkString(", ")}], " +
-      s"partition filters: [${selection.partitionFilters.mkString(", ")}]"
+    s"HudiFooterScan on the driver, files: ${selection.files.size}, " +
+      s"aggregates: [${aggregate.values.mkString(", ")}], partition filters: [${selection.partitionFilters.mkString(", ")}]"
 }
 
 /**

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from lakeshift.hudi.reader import HudiTable
 from tests.integration.hudi.plans import files_read, footer_scans, rows_scanned
 from tests.integration.hudi.tables import REGIONS, ROWS, HudiFixture, options_of, rows, write
-from tests.integration.hudi.test_statistics import settings
+from tests.integration.hudi.test_statistics import settings, stats
 
 FOOTERS_ON_DRIVER = "spark.lakeshift.hudi.footersOnDriver"
 
@@ -85,6 +85,8 @@ def test_answers_are_parts_of_larger_queries(spark: Any, hudi_table: Tables) -> 
         found = spark.sql(query)
         assert sorted(found.collect()) == [(0, ROWS - 1.0), (1, ROWS - 1.0), (2 * ROWS - 1, ROWS)]
         assert who_read_footers(found) == "driver"
+        # One row of a few bytes, which a join may broadcast.
+        assert stats(df.selectExpr("count(*)")) == (8, 1)
     finally:
         spark.catalog.dropTempView("answered")
 
