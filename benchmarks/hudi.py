@@ -47,6 +47,10 @@ def cases(lab: Lab) -> Iterator[Case]:
     _write_groups(lab.spark, many, size)
     table = HudiTable(lab.spark, str(many))
     yield _case(f"planning {size.groups:,} file groups", table, _plan, aim=1.0)
+    # More footers than the driver reads by itself: they are read in tasks.
+    yield _case(
+        f"COUNT(*) of {size.groups:,} file groups", table, lambda df: df.selectExpr("count(*)").collect(), aim=1.0
+    )
     one = f"planning 1 partition of {size.groups:,} file groups"
     yield _case(one, table, lambda df: _plan(df.where("region = 'r3'")), aim=1.0)
 

@@ -33,14 +33,14 @@ final class FooterScan(tableName: String, selection: FileSelection, aggregate: F
       s"partition filters: [${selection.partitionFilters.mkString(", ")}]"
 
   override def estimateStatistics(): Statistics = new Statistics {
-    override def sizeInBytes(): OptionalLong = OptionalLong.of(math.max(1, selection.files.size) * readSchema().defaultSize)
+    override def sizeInBytes(): OptionalLong = OptionalLong.of(selection.files.size.toLong * readSchema().defaultSize)
     override def numRows(): OptionalLong = OptionalLong.of(selection.files.size)
   }
 
-  /** Footers cost about the same each, so files are dealt out evenly to the cores there are. */
+  /** Footers cost about the same each, so files are dealt out evenly to the cores, in tasks that can be repeated. */
   override def planInputPartitions(): Array[InputPartition] = {
-    val tasks = math.max(1, spark.sparkContext.defaultParallelism)
-    val perTask = math.max(1, math.ceil(selection.files.size.toDouble / tasks).toInt)
+    val cores = math.max(1, spark.sparkContext.defaultParallelism)
+    val perTask = math.min(1000, math.max(1, math.ceil(selection.files.size.toDouble / cores).toInt))
     selection.files.grouped(perTask).zipWithIndex.map { case (files, i) =>
       FilePartition(i, files.map(f => PartitionedFileUtil.getPartitionedFile(f.file, f.file.getPath, InternalRow.empty)).toArray)
     }.toArray

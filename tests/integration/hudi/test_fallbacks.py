@@ -74,6 +74,7 @@ def test_a_table_without_commits_stays_on_v1(spark: Any) -> None:
         spark.sql("DROP TABLE never_written")
 
 
+@pytest.mark.full
 def test_other_base_file_formats_stay_on_v1(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "orc"
     plain = rows(spark, 0, 6).select("id", "name", "region", "ts")

@@ -25,7 +25,7 @@ def test_version_6_reads_equal_v1(spark: Any, hudi_table: Callable[..., HudiFixt
     assert "hoodie.table.version=6" in Path(table.path, ".hoodie", "hoodie.properties").read_text()
     reader = HudiTable(spark, table.path)
     arguments = matrix.QUERIES[query](table)
-    for shape in matrix.SHAPES if FULL else ("filtered", "aggregated"):
+    for shape in matrix.SHAPES if FULL else ("filtered" if query == "as_of" else "aggregated",):
         ours, theirs = (matrix.SHAPES[shape](reader.read(dsv2=dsv2, **arguments)) for dsv2 in (True, False))
         found = sorted(map(repr, ours.collect()))
         assert found == sorted(map(repr, theirs.collect()))
