@@ -62,7 +62,10 @@ def who_read_footers(df: DataFrame) -> str:
 
 
 def jobs(spark: Any) -> int:
-    return int(spark.sparkContext._jsc.sc().statusStore().jobsList(None).size())
+    """How many jobs this session has started, those included of which the listeners have yet to hear."""
+    context = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    return int(context.statusStore().jobsList(None).size())
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor_compacted"])
