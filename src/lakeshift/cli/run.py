@@ -72,6 +72,9 @@ def _tell(event: Mapping[str, Any]) -> None:
     match event["event"]:
         case "run-started":
             say(f"Run {event['number']} ({event['run_id']})")
+        case "arrived":
+            told = (f"{name}: {count or 'nothing'} new" for name, count in event["arrived"].items())
+            say(f"Arrived since the last run: {', '.join(told)}")
         case "run-abandoned":
             say(f"The unfinished run {event['run_id']} is given up.")
         case "run-resumed":
@@ -109,4 +112,5 @@ def _show(planned: PipelinePlan) -> None:
 
 
 def _finish(result: PipelineResult) -> None:
-    say(f"Run {result.number} finished in {result.seconds:.1f} s.")
+    told = "Nothing has arrived since the last run, so nothing was done. " if result.nothing_new else ""
+    say(f"{told}Run {result.number} finished in {result.seconds:.1f} s.")

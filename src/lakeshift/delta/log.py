@@ -7,6 +7,8 @@ in every Delta version of our stacks.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakeshift.delta.policy import TableState
@@ -14,7 +16,16 @@ from lakeshift.delta.schema import schema_of
 from lakeshift.errors import StackError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class FileChanges:
+    """The files with new rows that a commit added, as its log has them, and whether it took rows away as well."""
+
+    operation: str
+    added: tuple[str, ...]
+    changes_rows: bool
 
 
 class DeltaLog:
@@ -76,6 +87,32 @@ class DeltaLog:
     def changes_metadata(self, version: int) -> bool:
         """Whether the commit of this version changed the table's schema or properties."""
         return any(line.startswith('{"metaData"') for line in self._commit(version))
+
+    def file_changes(self, version: int) -> FileChanges | None:
+        """What the commit of a version did to files with rows; None if its file is no longer there."""
+        lines = self._commit(version)
+        if not lines:
+            return None
+        added, removes, operation = [], False, "of an unknown kind"
+        for line in lines:
+            action = json.loads(line)
+            if "commitInfo" in action:
+                operation = action["commitInfo"].get("operation", operation)
+            # What a commit moves without changing rows (OPTIMIZE) says so itself.
+            elif "add" in action and action["add"]["dataChange"]:
+                added.append(line)
+            elif "remove" in action and action["remove"]["dataChange"]:
+                removes = True
+        return FileChanges(operation, tuple(added), removes)
+
+    def rows_of(self, added: Sequence[str]) -> DataFrame:
+        """The rows of files that commits added, with the table's columns: what Delta's own stream makes of them."""
+        from pyspark.sql import DataFrame
+
+        log, actions = self._log(), self._jvm.org.apache.spark.sql.delta.actions
+        files = self._jvm.PythonUtils.toSeq([actions.Action.fromJson(line) for line in added])
+        snapshot = log.update(False, self._nothing, self._nothing)
+        return DataFrame(log.createDataFrame(snapshot, files, False, self._nothing), self._spark)
 
     def dependents(self, column: tuple[str, ...]) -> tuple[str, ...]:
         """The CHECK constraints and generated columns whose expressions read this column."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lakeshift.errors import ConfigError
 from lakeshift.pipeline.inputs import open_input
 from lakeshift.pipeline.model import Pipeline, Transform
+from lakeshift.pipeline.streams import ARRIVED, StreamPosition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,19 +32,35 @@ class Frames:
     by_name: dict[str, DataFrame] = field(default_factory=dict)
     pins: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
+    @property
+    def arrived(self) -> dict[str, int]:
+        """How many files or commits are new, by input that is a stream."""
+        return {name: pin[ARRIVED] for name, pin in self.pins.items() if ARRIVED in pin}
+
+    @property
+    def nothing_new(self) -> bool:
+        """Whether there are streams, and nothing has arrived on any of them: then there is nothing to do."""
+        return bool(self.arrived) and not any(self.arrived.values())
+
 
 @contextmanager
-def open_frames(lake: Lake, base: Path, model: Pipeline, pinned: Mapping[str, Any]) -> Iterator[Frames]:
-    """The frames of a pipeline. Nothing is evaluated; the views and cached rows are gone afterwards."""
+def open_frames(
+    lake: Lake, base: Path, model: Pipeline, pinned: Mapping[str, Any], reached: Mapping[str, StreamPosition]
+) -> Iterator[Frames]:
+    """The frames of a pipeline; those of inputs only, if nothing is new on its streams.
+
+    ``pinned`` is what a run that goes on saw when it began, ``reached`` how far streams were read before. Nothing is
+    evaluated; the views and cached rows are gone afterwards.
+    """
     spark = lake.spark
     frames, cached = Frames(), []
     vectorized = spark.conf.get(_VECTORIZED)
     try:
         for name, read in model.read.items():
-            opened = open_input(lake, base, name, read, pinned.get(name))
+            opened = open_input(lake, base, name, read, pinned.get(name), reached.get(name))
             frames.pins[name] = opened.pin
             _add(frames, name, opened.frame)
-        for name, step in model.transform.items():
+        for name, step in () if frames.nothing_new else model.transform.items():
             frame = _by_sql(spark, name, step) if step.sql is not None else _by_python(base, name, step, frames.by_name)
             if step.cache:
                 frame = frame.persist()

@@ -102,7 +102,7 @@ class IcebergWriteStep:
 
     def _quarantine(self, marks: RunMarks) -> str:
         """A folder of this run's own, so that what a killed attempt left can be told from the rest."""
-        from lakeshift.pipeline.inputs import resolve
+        from lakeshift.pipeline.paths import resolve
 
         assert not isinstance(self.model, IcebergMerge)
         return f"{resolve(self.base, str(self.model.quarantine)).rstrip('/')}/{self.name}/{marks.run_id}"

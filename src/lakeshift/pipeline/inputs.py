@@ -1,29 +1,29 @@
 """The inputs of a run as Spark frames, each with a pin: what a run that is resumed must read to see the same rows.
 
 An Iceberg input is pinned by its snapshot, a Delta one by its version, a Hudi one by its last commit, files by their
-names. Without this, a run that was killed after its first write would go on with other rows than it began with.
+names; streams have their own room. Without this, a run that was killed after its first write would go on with other
+rows than it began with.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from lakeshift.errors import ConfigError, InvalidStateError, LakeshiftError
-from lakeshift.locations import canonical_location
+from lakeshift.pipeline.delta_tables import delta_table
+from lakeshift.pipeline.files import open_files, read_files
 from lakeshift.pipeline.model import DeltaRead, FileRead, HudiRead, IcebergRead, Read
+from lakeshift.pipeline.paths import resolve
+from lakeshift.pipeline.streams import StreamPosition, open_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakeshift.lake import Lake
-
-_SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,22 @@ class Input:
     pin: Mapping[str, Any]
 
 
-def resolve(base: Path, place: str) -> str:
-    """A path of the pipeline file: relative ones are relative to the file's folder."""
-    return place if _SCHEME.match(place) else str(base / place)
-
-
-def open_input(lake: Lake, base: Path, name: str, read: Read, pinned: Mapping[str, Any] | None) -> Input:
-    """Open an input as it is now, or as ``pinned`` says it was when the run began."""
+def open_input(
+    lake: Lake,
+    base: Path,
+    name: str,
+    read: Read,
+    pinned: Mapping[str, Any] | None,
+    position: StreamPosition | None = None,
+) -> Input:
+    """Open an input as it is now, or as ``pinned`` says it was when the run began; of a stream what is new."""
     key = _key(read)
     if pinned is not None and pinned.get("of") != key:
         pinned = None  # The file says something else now; what was pinned is not what is meant.
     try:
         match read:
+            case IcebergRead() | DeltaRead() | FileRead() if read.streaming:
+                frame, facts = open_stream(lake, base, read, position, pinned)
             case IcebergRead():
                 frame, facts = _iceberg(lake, read, pinned)
             case DeltaRead():
@@ -92,18 +96,11 @@ def _iceberg(lake: Lake, read: IcebergRead, pinned: Mapping[str, Any] | None) ->
 def _delta(
     lake: Lake, base: Path, read: DeltaRead, pinned: Mapping[str, Any] | None
 ) -> tuple[DataFrame, dict[str, Any]]:
-    from lakeshift.delta.log import DeltaLog
-    from lakeshift.delta.target import Target
-
-    spark = lake.spark
-    location = resolve(base, read.path) if read.path is not None else Target(spark, read.place).location()
-    state = DeltaLog(spark, location).refresh() if location is not None else None
-    if state is None or location is None:
-        raise ConfigError(f"there is no Delta table at {location or read.place}. Check the path.")
+    location, _, state = delta_table(lake, base, read)
     version = read.version if read.version is not None else state.version
     if pinned is not None:
         version = pinned["version"]
-    return spark.read.format("delta").option("versionAsOf", version).load(location), {"version": version}
+    return lake.spark.read.format("delta").option("versionAsOf", version).load(location), {"version": version}
 
 
 def _hudi(lake: Lake, base: Path, read: HudiRead, pinned: Mapping[str, Any] | None) -> tuple[DataFrame, dict[str, Any]]:
@@ -131,24 +128,7 @@ def _hudi(lake: Lake, base: Path, read: HudiRead, pinned: Mapping[str, Any] | No
 def _files(
     lake: Lake, base: Path, read: FileRead, pinned: Mapping[str, Any] | None
 ) -> tuple[DataFrame, dict[str, Any]]:
-    spark = lake.spark
-    reader = spark.read.format(read.format)
-    if read.format == "csv":
-        reader = reader.option("header", "true").option("inferSchema", "false" if read.schema_ else "true")
-    if read.schema_:
-        reader = reader.schema(read.schema_)
-        if read.format != "parquet":
-            # A value that does not fit its type stops the run; Spark alone would make null of it.
-            reader = reader.option("mode", "FAILFAST")
-    reader = reader.options(**read.options)
-    paths = [resolve(base, path) for path in read.paths]
     if pinned is None:
-        frame = reader.load(paths)
-        # Spark gives addresses, in which a space is %20; a path has it as it is.
-        return frame, {"files": sorted(unquote(file) for file in frame.inputFiles())}
-    if not pinned["files"]:
-        return spark.createDataFrame([], read.schema_ or reader.load(paths).schema), {"files": []}
-    folder = canonical_location(paths[0]).rstrip("/") + "/"
-    if len(paths) == 1 and all(canonical_location(file).startswith(folder) for file in pinned["files"]):
-        reader = reader.option("basePath", paths[0])  # Partition values in the names of folders count from there.
-    return reader.load(list(pinned["files"])), {"files": list(pinned["files"])}
+        frame, files = open_files(lake.spark, base, read)
+        return frame, {"files": files}
+    return read_files(lake.spark, base, read, pinned["files"]), {"files": list(pinned["files"])}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -38,17 +39,15 @@ Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Options: TypeAlias = dict[str, Text]
 
 
-_STREAMS = (
-    " Pipelines read in batches, and what arrives meanwhile belongs to the next run; for a stream use the Delta sink's "
-    "foreach_batch."
-)
-_HINTS = {"streaming": _STREAMS, "stream": _STREAMS, "trigger": _STREAMS}
+_STREAMS = " A run takes what is there when it begins, as Spark's available-now trigger does: say streaming: true."
+_HINTS = {"stream": _STREAMS, "trigger": _STREAMS, "checkpoint": " The run's records are the checkpoint."}
 
 
 class Part(BaseModel):
     """A part of the file; what it does not know it refuses, with the names that it knows."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+    hints: ClassVar[Mapping[str, str]] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -58,7 +57,8 @@ class Part(BaseModel):
             unknown = [key for key in data if key not in known and key not in cls.model_fields]
             if unknown:
                 close = difflib.get_close_matches(str(unknown[0]), sorted(known), 1)
-                hint = f" Did you mean {close[0]!r}?" if close else _HINTS.get(str(unknown[0]), "")
+                told = cls.hints.get(str(unknown[0])) or _HINTS.get(str(unknown[0]), "")
+                hint = told or (f" Did you mean {close[0]!r}?" if close else "")
                 raise PydanticCustomError(
                     "unknown_field",
                     "{name} is not known here.{hint} Allowed: {allowed}.",
@@ -97,8 +97,19 @@ class _Place(Part):
         return self.path or self.table or ""
 
 
+Start: TypeAlias = Annotated[
+    Literal["all", "latest"],
+    Field(description="Where a stream's first run begins: with all that is there, or after it."),
+]
+_STREAMING = "Each run takes only what arrived since the last one that finished."
+
+
 class HudiRead(_Place):
     """Rows of a Hudi table, through DataSource V2 or Hudi's own source."""
+
+    hints: ClassVar[Mapping[str, str]] = {
+        "streaming": " Not of Hudi tables: read what changed since a commit with incremental: {from: ...}."
+    }
 
     format: Literal["hudi"]
     dsv2: Truth = Field(True, description="Read through DataSource V2.")
@@ -122,6 +133,13 @@ class IcebergRead(Part):
     columns: list[Text] | None = None
     where: Text | None = Field(None, description="Spark SQL; files that cannot match are not read.")
     snapshot_id: Whole | None = Field(None, description="The table as it was; by default its head when the run began.")
+    streaming: Truth = Field(False, description=f"{_STREAMING} Only appends can be read so.")
+    start: Start = "all"
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Self:
+        _check_stream(self.streaming, self.start, {"snapshot_id": self.snapshot_id})
+        return self
 
 
 class DeltaRead(_Place):
@@ -129,10 +147,28 @@ class DeltaRead(_Place):
 
     format: Literal["delta"]
     version: Whole | None = Field(None, description="A version; by default the last when the run began.")
+    streaming: Truth = Field(False, description=f"{_STREAMING} Only appends can be read so.")
+    start: Start = "all"
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Self:
+        _check_stream(self.streaming, self.start, {"version": self.version})
+        return self
 
 
 class FileRead(Part):
     """Files that hold rows."""
+
+    # Parquet files tell their columns themselves.
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {
+                "properties": {"streaming": {"const": True}, "format": {"enum": ["json", "csv"]}},
+                "required": ["streaming", "format"],
+            },
+            "then": {"required": ["schema"]},
+        }
+    )
 
     format: Literal["parquet", "json", "csv"]
     path: Text | list[Text] = Field(description="Paths or globs, relative to the pipeline file.")
@@ -140,12 +176,26 @@ class FileRead(Part):
         None, alias="schema", description="Columns and types, such as 'id bigint, ts timestamp'."
     )
     options: Options = Field(default_factory=dict, description="Options of Spark's reader.")
+    streaming: Truth = Field(False, description=f"{_STREAMING} A file is known by its path.")
+    start: Start = "all"
+
+    @model_validator(mode="after")
+    def _types_do_not_change(self) -> Self:
+        _check_stream(self.streaming, self.start, {})
+        if self.streaming and self.format != "parquet" and self.schema_ is None:
+            raise PydanticCustomError(
+                "stream",
+                "a stream of {format} files needs 'schema': guessed from each run's files, types would come and go",
+                {"format": self.format},
+            )
+        return self
 
     @property
     def paths(self) -> list[str]:
         return [self.path] if isinstance(self.path, str) else list(self.path)
 
 
+StreamableRead: TypeAlias = IcebergRead | DeltaRead | FileRead
 Read: TypeAlias = Annotated[HudiRead | IcebergRead | DeltaRead | FileRead, Field(discriminator="format")]
 
 
@@ -328,9 +378,24 @@ class Pipeline(Part):
             known.append(name)
         for name, write in self.write.items():
             _check_known(("write", name, "from"), write.from_, known)
+            if write.from_ in self.streams:
+                _check_takes_a_part(("write", name), write)
+        for name, read in self.streams.items():
+            for written, write in self.write.items():
+                if isinstance(read, (IcebergRead, DeltaRead)) and _place(read) == _place(write):
+                    _refuse(
+                        ("read", name, "streaming"),
+                        f"write.{written} writes the same table, so that each run would find the rows of the one "
+                        "before it; write another table, or read this one without streaming",
+                    )
         if not self.write and not self.maintain:
             _refuse((), "nothing to do: give write or maintain")
         return self
+
+    @property
+    def streams(self) -> dict[str, StreamableRead]:
+        """The inputs of which a run takes only what is new."""
+        return {n: read for n, read in self.read.items() if not isinstance(read, HudiRead) and read.streaming}
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -344,5 +409,39 @@ def _check_known(place: tuple[str, ...], name: str, known: list[str]) -> None:
         _refuse(place, f"{name!r} is not defined before it is used; there are: {', '.join(known)}")
 
 
-def _refuse(place: tuple[str, ...], message: str) -> None:
+def _refuse(place: tuple[str | int, ...], message: str) -> None:
     raise PydanticCustomError("reference", "{text}", {"text": message, "place": list(place)})
+
+
+def _check_stream(streaming: bool, start: str, excluded: Mapping[str, Any]) -> None:
+    for name, value in excluded.items():
+        if streaming and value is not None:
+            raise PydanticCustomError(
+                "stream",
+                "streaming and {name} exclude each other: a stream goes on from where the last run ended; give one",
+                {"name": name},
+            )
+    if start != "all" and not streaming:
+        raise PydanticCustomError("stream", "'start' belongs to a stream; add streaming: true, or leave it out")
+
+
+def _check_takes_a_part(place: tuple[str, ...], write: IcebergWrite | DeltaWrite | HudiWrite) -> None:
+    """Refuse a write that takes the rows of a stream for all the rows there are."""
+    if isinstance(write, IcebergOverwrite) and write.where is None and write.partitions == "all":
+        _refuse(
+            (*place, "mode"),
+            f"{write.from_!r} is a stream: only what arrived last would stay in the table; use append or merge, or "
+            "overwrite with where or partitions: dynamic",
+        )
+    if isinstance(write, IcebergMerge):
+        for at, clause in enumerate(write.clauses):
+            if clause.when == "not-matched-by-source" and clause.then == "delete" and clause.condition is None:
+                _refuse(
+                    (*place, "clauses", at),
+                    f"{write.from_!r} is a stream: every row that did not arrive anew would be deleted; give the "
+                    "clause a condition, or leave it out",
+                )
+
+
+def _place(part: Any) -> tuple[str, str]:
+    return part.format, part.table if part.format == "iceberg" else part.path or part.table

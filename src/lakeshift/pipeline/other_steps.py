@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakeshift.errors import SchemaMismatchError
-from lakeshift.pipeline.inputs import resolve
 from lakeshift.pipeline.model import DeltaWrite, HudiWrite
+from lakeshift.pipeline.paths import resolve
 from lakeshift.pipeline.step import Explanation, RunMarks
 
 if TYPE_CHECKING:

@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakeshift.errors import ConfigError, InvalidStateError, LakeshiftError, PipelineError
 from lakeshift.pipeline.environment import Environment
-from lakeshift.pipeline.inputs import resolve
 from lakeshift.pipeline.model import DeltaWrite, HudiWrite, Pipeline
+from lakeshift.pipeline.paths import resolve
 from lakeshift.pipeline.plan import PipelinePlan, explain_steps
 from lakeshift.pipeline.state import PipelineState, RunRecord
 from lakeshift.pipeline.step import RunMarks, Step
+from lakeshift.pipeline.streams import positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lakeshift.lake import Lake
+    from lakeshift.pipeline.frames import Frames
     from lakeshift.spark.progress import Progress
 
 # Told of every event as it is recorded, and of steps that begin.
@@ -57,7 +59,11 @@ class StepResult:
 
 @dataclass(frozen=True)
 class PipelineResult:
-    """What a run did. ``resumed_after`` are the steps that earlier attempts of this run had recorded."""
+    """What a run did. ``resumed_after`` are the steps that earlier attempts of this run had recorded.
+
+    ``arrived`` counts what was new on each stream: files, or commits. If there are streams and nothing was new on any
+    of them, ``nothing_new`` is true and no step ran.
+    """
 
     pipeline: str
     run_id: str
@@ -65,6 +71,11 @@ class PipelineResult:
     steps: tuple[StepResult, ...]
     resumed_after: tuple[str, ...] | None
     seconds: float
+    arrived: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def nothing_new(self) -> bool:
+        return bool(self.arrived) and not any(self.arrived.values())
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -73,6 +84,8 @@ class PipelineResult:
             "number": self.number,
             "resumed_after": None if self.resumed_after is None else list(self.resumed_after),
             "seconds": self.seconds,
+            "arrived": dict(self.arrived),
+            "nothing_new": self.nothing_new,
             "steps": [step.to_dict() for step in self.steps],
         }
 
@@ -148,18 +161,27 @@ class OpenPipeline:
 
     def plan(self, *, resume: bool = False) -> PipelinePlan:
         """What a run would do now. Nothing is changed, not even the state folder is made."""
-        from lakeshift.pipeline.frames import open_frames
-
         last = self._begin_with(self.state.last_run(), resume=resume, new=not resume)
-        pins = {} if last is None else self.environment.restore(last.pins)
-        with self._redacted(), open_frames(self.lake, self.base, self.model, pins) as frames:
+        with self._redacted(), self.frames(last) as frames:
             marks = None if last is None else RunMarks(self.model.name, self.state.identity(), last.number)
-            explained = explain_steps(self._steps(frames.by_name), () if last is None else last.steps, marks)
+            steps = self._steps(frames.by_name) if not frames.nothing_new else []
+            explained = explain_steps(steps, () if last is None else last.steps, marks)
             inputs = {
-                name: {"format": read.format, "columns": frames.by_name[name].schema.simpleString()}
+                name: {
+                    "format": read.format,
+                    "columns": frames.by_name[name].schema.simpleString(),
+                    **({"arrived": frames.arrived[name]} if name in frames.arrived else {}),
+                }
                 for name, read in self.model.read.items()
             }
-        return PipelinePlan.of(self.model.name, inputs, explained, self.environment)
+        return PipelinePlan.of(self.model.name, inputs, explained, self.environment, frames.nothing_new)
+
+    def frames(self, going_on: RunRecord | None) -> AbstractContextManager[Frames]:
+        """The frames of a new run, or of one to go on with, which reads what it saw when it began."""
+        from lakeshift.pipeline.frames import open_frames
+
+        pins = {} if going_on is None else self.environment.restore(going_on.pins)
+        return open_frames(self.lake, self.base, self.model, pins, positions(self.state.runs()))
 
     def run(
         self,
@@ -231,15 +253,12 @@ class _Run:
     progress_for: ProgressFor
 
     def run(self, going_on: RunRecord | None, last: RunRecord | None) -> PipelineResult:
-        from lakeshift.pipeline.frames import open_frames
-
         opened, environment, began = self.opened, self.opened.environment, time.perf_counter()
         state, model = opened.state, opened.model
         number = going_on.number if going_on is not None else (last.number if last is not None else 0) + 1
         marks = RunMarks(model.name, state.identity(), number)
-        pins = environment.restore(going_on.pins) if going_on is not None else {}
-        with opened._redacted(), open_frames(opened.lake, opened.base, model, pins) as frames:
-            steps = opened._steps(frames.by_name)
+        with opened._redacted(), opened.frames(going_on) as frames:
+            steps = opened._steps(frames.by_name) if not frames.nothing_new else []
             done: Mapping[str, Any] = going_on.steps if going_on is not None else {}
             if going_on is None:
                 # A mistake in any step is found here, before a run has begun that would have to be resumed.
@@ -247,6 +266,8 @@ class _Run:
                 if last is not None and last.is_open:
                     self._tell("run-abandoned", run_id=last.run_id)
                 self._tell("run-started", run_id=marks.run_id, number=number, inputs=environment.keep(frames.pins))
+                if frames.arrived:
+                    self.listener({"event": "arrived", "arrived": frames.arrived})
             else:
                 left = [step.name for step in steps if step.name not in done]
                 self._tell("run-resumed", run_id=marks.run_id, number=number, after=list(done), left=left)
@@ -254,7 +275,7 @@ class _Run:
         seconds = round(time.perf_counter() - began, 3)
         self._tell("run-finished", run_id=marks.run_id, number=number, seconds=seconds)
         after = None if going_on is None else tuple(done)
-        return PipelineResult(model.name, marks.run_id, number, tuple(results), after, seconds)
+        return PipelineResult(model.name, marks.run_id, number, tuple(results), after, seconds, frames.arrived)
 
     def _step(self, step: Step, marks: RunMarks, *, checked: bool) -> StepResult:
         environment, began = self.opened.environment, time.perf_counter()

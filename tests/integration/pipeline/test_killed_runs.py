@@ -1,4 +1,8 @@
-"""Runs that die by SIGKILL at random points, and are resumed: the same tables as runs that nobody disturbed."""
+"""Runs of the command line that die by SIGKILL, and are resumed: the same tables as runs that nobody disturbed.
+
+Every other process is killed at the moment when a commit's file appears, the others at any moment. The rows come from
+a stream, which must lose none of them and take none twice.
+"""
 
 from __future__ import annotations
 
@@ -8,71 +12,97 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakeshift.pipeline.state import PipelineState
-from tests.conftest import FULL
-from tests.integration.pipeline import killed_process
-from tests.integration.pipeline.cities import STEPS, go_on, make, tables
+from tests.conftest import FULL, SHORT_LIVED_JVM
+from tests.integration.pipeline.cities import PIPELINE, go_on, make, tables
 
 KILLS = 20 if FULL else 3
-ROOT = Path(__file__).parents[3]
+# Java properties of this kind are Spark's settings: the command starts its own session.
+SMALL = "-Dspark.sql.shuffle.partitions=2 -Dspark.databricks.delta.snapshotPartitions=2"
 
 
-def start(file: Path) -> subprocess.Popen[bytes]:
-    (file.parent / "ready").unlink(missing_ok=True)
+def make_stream(folder: Path) -> Path:
+    file = make(folder)
+    file.write_text(PIPELINE.replace("format: csv", "format: csv\n    streaming: true"))
+    return file
+
+
+def arrive(folder: Path, run: int) -> None:
+    """What the run of this number finds beside what was there from the start."""
+    rows = "".join(f"{n},c{n % 3},{n * 0.25}\n" for n in range(run * 7, run * 7 + 10))
+    (folder / "in" / f"of run {run}.csv").write_text(f"id,city,amount\n{rows}")
+
+
+def start(file: Path, resume: bool) -> subprocess.Popen[bytes]:
+    command = [str(Path(sys.executable).with_name("lakeshift")), "run", str(file), *(["--resume"] if resume else [])]
+    environment = {**os.environ, "SPARK_SUBMIT_OPTS": f"{SHORT_LIVED_JVM} {SMALL}"}
     with (file.parent / "child.log").open("ab") as output:
-        return subprocess.Popen(
-            [sys.executable, "-m", killed_process.__name__, str(file)],
-            stdout=output, stderr=output, start_new_session=True, cwd=ROOT,
-        )  # fmt: skip
+        return subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True, env=environment)
 
 
-def events_of_runs(state: PipelineState) -> list[dict[str, Any]]:
-    return [event for event in state.events() if "run_id" in event]
+def commits(folder: Path) -> int:
+    """The commits that there are. Iceberg's file is there a moment before its catalog knows of it; Delta's is it."""
+    lake = folder / "lake"
+    return len([*lake.glob("**/metadata/*.metadata.json"), *lake.glob("*/_delta_log/*.json")])
 
 
-def wait_for_events(state: PipelineState, child: subprocess.Popen[bytes], count: int) -> None:
-    deadline = time.monotonic() + 300
-    while len(events_of_runs(state)) < count:
-        alive_in_time = child.poll() is None and time.monotonic() < deadline
-        assert alive_in_time, (state.folder.parents[1] / "child.log").read_text()[-3000:]
-        time.sleep(0.01)
+def events_of_runs(state: PipelineState) -> int:
+    return sum("run_id" in event for event in state.events())
 
 
-# Minutes of processes; deaths between a commit and its record are in the default tests, in one process.
-@pytest.mark.full
-@pytest.mark.once
-def test_runs_killed_at_random_points_make_the_same_tables(spark: Any, tmp_path: Path) -> None:
-    killed = make(tmp_path / "killed")
-    state = PipelineState(killed.parent / ".lakeshift" / "cities", "cities")
+def wait_for_more(child: subprocess.Popen[bytes], count: Callable[[], int], log: Path) -> None:
+    """Until there is one more of something, or the child has ended well."""
+    before, deadline = count(), time.monotonic() + 200
+    while count() == before and child.poll() is None:
+        assert time.monotonic() < deadline, log.read_text()[-3000:]
+        time.sleep(0.002)
+    assert not child.poll(), log.read_text()[-3000:]
+
+
+@pytest.mark.once_last
+def test_killed_runs_are_resumed_to_the_same_tables(spark: Any, tmp_path: Path) -> None:
+    killed = make_stream(tmp_path / "killed")
+    folder, log = killed.parent, killed.parent / "child.log"
+    state = PipelineState(folder / ".lakeshift" / "cities", "cities")
     seed = random.randrange(10**6)
     print(f"kill seed {seed}")  # noqa: T201
     chance = random.Random(seed)
-    caught = 0
+    after_a_commit = 0
+    begun_with = commits(folder)
     for number in range(KILLS):
-        before = len(events_of_runs(state))
-        child = start(killed)
+        last = state.last_run()
+        resume = last is not None and last.is_open
+        if not resume:
+            begun_with = commits(folder)
+            arrive(folder, 1 if last is None else last.number + 1)
+        child = start(killed, resume)
         try:
-            # Begun or resumed, then up to as many steps as a run has, then a moment more.
-            wait_for_events(state, child, before + chance.randint(1, len(STEPS)))
-            time.sleep(chance.uniform(0, 1.0))
+            if number % 2 == 0:
+                wait_for_more(child, lambda: commits(folder), log)
+            else:
+                wait_for_more(child, lambda: events_of_runs(state), log)
+                time.sleep(chance.uniform(0, 2))
         finally:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
         last = state.last_run()
         assert last is not None
-        caught += last.is_open
-        print(f"kill {number}: run {last.number} {last.status} after {list(last.steps)}")  # noqa: T201
+        made = commits(folder) - begun_with
+        after_a_commit += last.is_open and made > 0
+        print(f"kill {number}: run {last.number} {last.status}, {made} commits, {len(last.steps)} recorded")  # noqa: T201
+    assert after_a_commit, "no kill fell into a run that had committed something"
     result = go_on(killed, spark)  # the last restart, in this process
-    assert caught, "no kill fell into a run"
 
-    undisturbed = make(tmp_path / "undisturbed")
-    for _ in range(result.number):
+    undisturbed = make_stream(tmp_path / "undisturbed")
+    for run in range(1, result.number + 1):
+        arrive(undisturbed.parent, run)
         go_on(undisturbed, spark)
     expected = tables(undisturbed.parent, spark)
-    assert len(expected["landing"]) == 63 * result.number
-    assert tables(killed.parent, spark) == expected
+    assert len(expected["landing"]) == 63 + 10 * result.number
+    assert tables(folder, spark) == expected

@@ -9,7 +9,7 @@ import pytest
 
 from lakeshift.errors import ConfigError
 from lakeshift.pipeline.frames import import_function
-from lakeshift.pipeline.inputs import resolve
+from lakeshift.pipeline.paths import resolve
 
 
 def test_a_module_beside_the_file_is_found_and_the_search_path_left_as_it_was(tmp_path: Path) -> None:

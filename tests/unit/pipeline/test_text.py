@@ -130,14 +130,6 @@ def test_all_mistakes_are_told_at_once() -> None:
     assert "\n  p.yaml:17:5: " in told
 
 
-def test_streams_are_refused_with_what_to_use_instead() -> None:
-    told = refused(GOOD.replace("format: csv", "format: csv\n    streaming: true"))
-    assert told.startswith(
-        "p.yaml:6:5: read.arrivals.streaming: 'streaming' is not known here. Pipelines read in batches"
-    )
-    assert "foreach_batch" in told
-
-
 def test_names_that_differ_in_case_only_are_refused() -> None:
     assert "'Arrivals' is the name of another input" in refused(GOOD.replace("  clean:", "  Arrivals:"))
 

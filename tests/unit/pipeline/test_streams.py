@@ -1,0 +1,140 @@
+"""How far streams were read, told from records; and pipeline files that cannot work with them. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeshift.errors import ConfigError
+from lakeshift.pipeline.environment import Environment
+from lakeshift.pipeline.model import Pipeline
+from lakeshift.pipeline.state import PipelineState
+from lakeshift.pipeline.streams import fingerprint, new_files, positions
+from lakeshift.pipeline.text import parse_pipeline
+
+STREAM = """\
+name: trips
+read:
+  arrivals: {format: csv, path: in, schema: id bigint, streaming: true}
+write:
+  trips: {format: iceberg, mode: append, from: arrivals, table: db.trips}
+"""
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> PipelineState:
+    (tmp_path / "state").mkdir()
+    return PipelineState(tmp_path / "state", "trips")
+
+
+def run(state: PipelineState, number: int, ends: str, pin: Mapping[str, Any]) -> None:
+    run_id = f"{state.identity()}-{number}"
+    state.append("run-started", run_id=run_id, number=number, inputs={"arrivals": pin})
+    state.append(ends, run_id=run_id, step="write.trips", error="no")
+
+
+def pin(*files: str) -> dict[str, Any]:
+    return {"stream": "csv", "files": list(files), "seen": [fingerprint(file) for file in files]}
+
+
+def test_files_of_finished_runs_are_taken_once_and_those_of_others_again(state: PipelineState) -> None:
+    assert positions(state.runs()) == {}
+    run(state, 1, "run-finished", pin("file:/in/a.csv"))
+    run(state, 2, "run-abandoned", pin("file:/in/b.csv"))
+    run(state, 3, "run-finished", pin("file:/in/c.csv"))
+    run(state, 4, "run-finished", {"files": ["file:/in/e.csv"]})  # was no stream then
+    run(state, 5, "run-failed", pin("file:/in/d.csv"))
+    reached = positions(state.runs())["arrivals"]
+    assert reached.run == 3
+    there = [f"file:///in/{name}.csv" for name in "abcde"]
+    files, seen = new_files(there, reached, latest=True)
+    assert files == [f"file:///in/{name}.csv" for name in "bde"]
+    assert seen == [fingerprint(file) for file in files]
+
+
+def test_a_stream_may_begin_after_what_is_there() -> None:
+    files, seen = new_files(["file:/in/a.csv"], None, latest=True)
+    assert (files, seen) == ([], [fingerprint("file:/in/a.csv")])
+    assert new_files(["file:/in/a.csv"], None, latest=False)[0] == ["file:/in/a.csv"]
+
+
+def test_a_variable_with_another_value_makes_no_file_look_taken(state: PipelineState) -> None:
+    first = Environment({"DAY": "2026-01-01"})
+    first.expand("${DAY}")
+    run(state, 1, "run-finished", first.keep(pin("file:/in/2026-01-01/0.csv")))
+    assert "2026-01-01" not in (state.folder / "runs.jsonl").read_text().split('"files"')[1]
+    reached = positions(state.runs())["arrivals"]
+    assert new_files(["file:/in/2026-01-02/0.csv"], reached, latest=False)[0] == ["file:/in/2026-01-02/0.csv"]
+
+
+def refused(text: str) -> str:
+    with pytest.raises(ConfigError) as raised:
+        parse_pipeline(text, "p.yaml", Environment({}))
+    return str(raised.value)
+
+
+CSV = "format: csv, path: in, schema: id bigint"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (", schema: id bigint", "", "p.yaml:3:3: read.arrivals: a stream of csv files needs 'schema'"),
+        ("streaming: true", "start: latest", "p.yaml:3:3: read.arrivals: 'start' belongs to a stream; add streaming"),
+        (
+            "streaming: true",
+            "stream: true",
+            "p.yaml:3:56: read.arrivals.stream: 'stream' is not known here. A run takes what is there when it begins",
+        ),
+        (
+            CSV,
+            "format: hudi, path: in",
+            "p.yaml:3:38: read.arrivals.streaming: 'streaming' is not known here. Not of Hudi tables: read what "
+            "changed since a commit with incremental",
+        ),
+        (CSV, "format: iceberg, table: db.a, snapshot_id: 5", "p.yaml:3:3: read.arrivals: streaming and snapshot_id"),
+        (CSV, "format: delta, path: a, version: 5", "p.yaml:3:3: read.arrivals: streaming and version exclude each"),
+        (
+            CSV,
+            "format: iceberg, table: db.trips",
+            "p.yaml:3:48: read.arrivals.streaming: write.trips writes the same table",
+        ),
+        (
+            "append, from: arrivals",
+            "overwrite, from: arrivals",
+            "p.yaml:5:28: write.trips.mode: 'arrivals' is a stream: only what arrived last would stay in the table",
+        ),
+        (
+            "append, from: arrivals",
+            "merge, on: a, clauses: [{when: not-matched-by-source, then: delete}], from: arrivals",
+            "p.yaml:5:58: write.trips.clauses.0: 'arrivals' is a stream: every row that did not arrive anew",
+        ),
+    ],
+)
+def test_what_cannot_work_with_a_stream_is_refused_with_a_remedy(old: str, new: str, told: str) -> None:
+    assert old in STREAM
+    assert refused(STREAM.replace(old, new, 1)).startswith(told)
+
+
+def test_streams_that_can_work_are_taken() -> None:
+    model = parse_pipeline(STREAM.replace("append,", "overwrite, partitions: dynamic,"))
+    assert list(model.streams) == ["arrivals"]
+    for read in (
+        "format: parquet, path: in",
+        "format: delta, path: in, start: latest",
+        "format: iceberg, table: db.a, where: id > 1",
+    ):
+        assert list(parse_pipeline(STREAM.replace(CSV, read)).streams) == ["arrivals"]
+
+
+def test_the_schema_for_editors_knows_streams() -> None:
+    definitions = Pipeline.model_json_schema(by_alias=True)["$defs"]
+    for name in ("FileRead", "IcebergRead", "DeltaRead"):
+        assert definitions[name]["properties"]["streaming"]["type"] == "boolean"
+        assert definitions[name]["properties"]["start"]["enum"] == ["all", "latest"]
+    assert "streaming" not in definitions["HudiRead"]["properties"]
+    assert definitions["FileRead"]["then"] == {"required": ["schema"]}
+    assert definitions["FileRead"]["additionalProperties"] is False
