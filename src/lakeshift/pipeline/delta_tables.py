@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeshift.errors import ConfigError
-from lakeshift.pipeline.model import DeltaRead
 from lakeshift.pipeline.paths import resolve
+from lakeshift.pipeline.reads import DeltaRead
 
 if TYPE_CHECKING:
     from lakeshift.delta.log import DeltaLog

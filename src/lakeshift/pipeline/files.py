@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 from lakeshift.errors import ConfigError
 from lakeshift.locations import canonical_location
-from lakeshift.pipeline.model import FileRead
 from lakeshift.pipeline.paths import resolve
+from lakeshift.pipeline.reads import FileRead
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession

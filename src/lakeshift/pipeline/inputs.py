@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from lakeshift.errors import ConfigError, InvalidStateError, LakeshiftError
 from lakeshift.pipeline.delta_tables import delta_table
 from lakeshift.pipeline.files import open_files, read_files
-from lakeshift.pipeline.model import DeltaRead, FileRead, HudiRead, IcebergRead, Read
 from lakeshift.pipeline.paths import resolve
+from lakeshift.pipeline.reads import DeltaRead, FileRead, HudiRead, IcebergRead, Read
 from lakeshift.pipeline.streams import StreamPosition, open_stream
 
 if TYPE_CHECKING:

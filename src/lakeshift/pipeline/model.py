@@ -2,69 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-import re
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from lakeshift.pipeline.environment import Expanded
+from lakeshift.pipeline.parts import Name, Options, Part, Place, Text, Truth, Whole
+from lakeshift.pipeline.reads import DeltaRead, HudiRead, IcebergRead, Read, StreamableRead
 
-READ_FORMATS = ("hudi", "iceberg", "delta", "parquet", "json", "csv")
 WRITE_FORMATS = ("iceberg", "delta", "hudi")
 ICEBERG_MODES = ("append", "overwrite", "merge")
-
-
-def _number_of_text(value: Any) -> Any:
-    """A variable's text may stand for a number."""
-    if isinstance(value, Expanded) and re.fullmatch(r"[-+]?[0-9]+", value):
-        return int(value)
-    return value
-
-
-def _truth_of_text(value: Any) -> Any:
-    return {"true": True, "false": False}.get(value.lower(), value) if isinstance(value, Expanded) else value
-
-
-def _plain_text(value: Any) -> Any:
-    return str(value) if isinstance(value, Expanded) else value
-
-
-Text: TypeAlias = Annotated[str, BeforeValidator(_plain_text)]
-Whole: TypeAlias = Annotated[int, BeforeValidator(_number_of_text)]
-Truth: TypeAlias = Annotated[bool, BeforeValidator(_truth_of_text)]
-Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Options: TypeAlias = dict[str, Text]
-
-
-_STREAMS = " A run takes what is there when it begins, as Spark's available-now trigger does: say streaming: true."
-_HINTS = {"stream": _STREAMS, "trigger": _STREAMS, "checkpoint": " The run's records are the checkpoint."}
-
-
-class Part(BaseModel):
-    """A part of the file; what it does not know it refuses, with the names that it knows."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
-    hints: ClassVar[Mapping[str, str]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown_fields(cls, data: Any) -> Any:
-        if isinstance(data, dict):
-            known = {field.alias or name for name, field in cls.model_fields.items()}
-            unknown = [key for key in data if key not in known and key not in cls.model_fields]
-            if unknown:
-                close = difflib.get_close_matches(str(unknown[0]), sorted(known), 1)
-                told = cls.hints.get(str(unknown[0])) or _HINTS.get(str(unknown[0]), "")
-                hint = told or (f" Did you mean {close[0]!r}?" if close else "")
-                raise PydanticCustomError(
-                    "unknown_field",
-                    "{name} is not known here.{hint} Allowed: {allowed}.",
-                    {"name": repr(unknown[0]), "hint": hint, "allowed": ", ".join(sorted(known)), "field": unknown[0]},
-                )
-        return data
 
 
 class LakeSettings(Part):
@@ -73,130 +20,6 @@ class LakeSettings(Part):
     catalog: Text = Field("local", description="A catalog's name; 'local' is an SQLite catalog in the warehouse.")
     warehouse: Text = Field("./lakehouse", description="The folder of the embedded catalog.")
     properties: Options = Field(default_factory=dict, description="Properties of any other catalog.")
-
-
-class IncrementalRange(Part):
-    """Which commits of a Hudi table to read: after the first, up to the second."""
-
-    from_: Text = Field(alias="from", description="A completion time such as 20260131120000000; '0' for all commits.")
-    to: Text | None = None
-
-
-class _Place(Part):
-    path: Text | None = Field(None, description="Where the table lies; relative to the pipeline file.")
-    table: Text | None = Field(None, description="The table's name in the session's catalog, instead of a path.")
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
-        if (self.path is None) == (self.table is None):
-            raise PydanticCustomError("place", "give either path or table")
-        return self
-
-    @property
-    def place(self) -> str:
-        return self.path or self.table or ""
-
-
-Start: TypeAlias = Annotated[
-    Literal["all", "latest"],
-    Field(description="Where a stream's first run begins: with all that is there, or after it."),
-]
-_STREAMING = "Each run takes only what arrived since the last one that finished."
-
-
-class HudiRead(_Place):
-    """Rows of a Hudi table, through DataSource V2 or Hudi's own source."""
-
-    hints: ClassVar[Mapping[str, str]] = {
-        "streaming": " Not of Hudi tables: read what changed since a commit with incremental: {from: ...}."
-    }
-
-    format: Literal["hudi"]
-    dsv2: Truth = Field(True, description="Read through DataSource V2.")
-    as_of: Text | None = Field(None, description="An instant or a time: the table as it was then.")
-    incremental: IncrementalRange | None = None
-    read_optimized: Truth = False
-    options: Options = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _one_kind_of_query(self) -> Self:
-        if sum((self.as_of is not None, self.incremental is not None, self.read_optimized)) > 1:
-            raise PydanticCustomError("query", "as_of, incremental and read_optimized exclude each other; give one")
-        return self
-
-
-class IcebergRead(Part):
-    """Rows of an Iceberg table."""
-
-    format: Literal["iceberg"]
-    table: Text
-    columns: list[Text] | None = None
-    where: Text | None = Field(None, description="Spark SQL; files that cannot match are not read.")
-    snapshot_id: Whole | None = Field(None, description="The table as it was; by default its head when the run began.")
-    streaming: Truth = Field(False, description=f"{_STREAMING} Only appends can be read so.")
-    start: Start = "all"
-
-    @model_validator(mode="after")
-    def _one_time(self) -> Self:
-        _check_stream(self.streaming, self.start, {"snapshot_id": self.snapshot_id})
-        return self
-
-
-class DeltaRead(_Place):
-    """Rows of a Delta table."""
-
-    format: Literal["delta"]
-    version: Whole | None = Field(None, description="A version; by default the last when the run began.")
-    streaming: Truth = Field(False, description=f"{_STREAMING} Only appends can be read so.")
-    start: Start = "all"
-
-    @model_validator(mode="after")
-    def _one_time(self) -> Self:
-        _check_stream(self.streaming, self.start, {"version": self.version})
-        return self
-
-
-class FileRead(Part):
-    """Files that hold rows."""
-
-    # Parquet files tell their columns themselves.
-    model_config = ConfigDict(
-        json_schema_extra={
-            "if": {
-                "properties": {"streaming": {"const": True}, "format": {"enum": ["json", "csv"]}},
-                "required": ["streaming", "format"],
-            },
-            "then": {"required": ["schema"]},
-        }
-    )
-
-    format: Literal["parquet", "json", "csv"]
-    path: Text | list[Text] = Field(description="Paths or globs, relative to the pipeline file.")
-    schema_: Text | None = Field(
-        None, alias="schema", description="Columns and types, such as 'id bigint, ts timestamp'."
-    )
-    options: Options = Field(default_factory=dict, description="Options of Spark's reader.")
-    streaming: Truth = Field(False, description=f"{_STREAMING} A file is known by its path.")
-    start: Start = "all"
-
-    @model_validator(mode="after")
-    def _types_do_not_change(self) -> Self:
-        _check_stream(self.streaming, self.start, {})
-        if self.streaming and self.format != "parquet" and self.schema_ is None:
-            raise PydanticCustomError(
-                "stream",
-                "a stream of {format} files needs 'schema': guessed from each run's files, types would come and go",
-                {"format": self.format},
-            )
-        return self
-
-    @property
-    def paths(self) -> list[str]:
-        return [self.path] if isinstance(self.path, str) else list(self.path)
-
-
-StreamableRead: TypeAlias = IcebergRead | DeltaRead | FileRead
-Read: TypeAlias = Annotated[HudiRead | IcebergRead | DeltaRead | FileRead, Field(discriminator="format")]
 
 
 class Transform(Part):
@@ -306,7 +129,7 @@ class Evolution(Part):
     types: Literal["evolve", "freeze"] = "freeze"
 
 
-class DeltaWrite(_Place):
+class DeltaWrite(Place):
     """Append rows to a Delta table, whose schema changes only as far as allowed."""
 
     format: Literal["delta"]
@@ -411,18 +234,6 @@ def _check_known(place: tuple[str, ...], name: str, known: list[str]) -> None:
 
 def _refuse(place: tuple[str | int, ...], message: str) -> None:
     raise PydanticCustomError("reference", "{text}", {"text": message, "place": list(place)})
-
-
-def _check_stream(streaming: bool, start: str, excluded: Mapping[str, Any]) -> None:
-    for name, value in excluded.items():
-        if streaming and value is not None:
-            raise PydanticCustomError(
-                "stream",
-                "streaming and {name} exclude each other: a stream goes on from where the last run ended; give one",
-                {"name": name},
-            )
-    if start != "all" and not streaming:
-        raise PydanticCustomError("stream", "'start' belongs to a stream; add streaming: true, or leave it out")
 
 
 def _check_takes_a_part(place: tuple[str, ...], write: IcebergWrite | DeltaWrite | HudiWrite) -> None:

@@ -22,7 +22,7 @@ from lakeshift.errors import ConfigError, InvalidStateError
 from lakeshift.locations import canonical_location
 from lakeshift.pipeline.delta_tables import delta_table
 from lakeshift.pipeline.files import list_files, read_files
-from lakeshift.pipeline.model import DeltaRead, FileRead, IcebergRead, StreamableRead
+from lakeshift.pipeline.reads import DeltaRead, FileRead, IcebergRead, StreamableRead
 from lakeshift.pipeline.state import RunRecord
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from pydantic import ValidationError
 
 from lakeshift.errors import ConfigError
 from lakeshift.pipeline.environment import Environment
-from lakeshift.pipeline.model import ICEBERG_MODES, READ_FORMATS, WRITE_FORMATS, Pipeline
+from lakeshift.pipeline.model import ICEBERG_MODES, WRITE_FORMATS, Pipeline
+from lakeshift.pipeline.reads import READ_FORMATS
 
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "value")}
 _TEXT = "tag:yaml.org,2002:str"

@@ -9,7 +9,8 @@ import pytest
 
 from lakeshift.errors import ConfigError
 from lakeshift.pipeline.environment import Environment
-from lakeshift.pipeline.model import DeltaWrite, FileRead, IcebergAppend, IcebergMerge, Pipeline
+from lakeshift.pipeline.model import DeltaWrite, IcebergAppend, IcebergMerge, Pipeline
+from lakeshift.pipeline.reads import FileRead
 from lakeshift.pipeline.text import load_pipeline, parse_pipeline
 
 GOOD = """\
