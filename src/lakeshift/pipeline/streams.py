@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
     from lakeshift.lake import Lake
 
-# In a pin: of which format the stream was, and in what the arrivals are counted.
+# In a pin: that it is of a stream, and how many files or commits were new.
 STREAM = "stream"
 ARRIVED = "arrived"
+# What tells of which kind a stream was. Not its format as text: that may be a variable's value, which is not kept.
+_KINDS = {"seen": "files", "after_snapshot_id": "an Iceberg table", "after_version": "a Delta table"}
 
 _BEGIN_ELSEWHERE = (
     "Give the input another name, by which it begins anew: with all rows, or with start: latest after what is there "
@@ -47,6 +49,10 @@ class StreamPosition:
     run: int
     last: Mapping[str, Any]
     seen: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @property
+    def kind(self) -> str:
+        return next(kind for name, kind in _KINDS.items() if name in self.last)
 
 
 def positions(runs: Iterable[RunRecord]) -> dict[str, StreamPosition]:
@@ -71,10 +77,12 @@ def open_stream(
     lake: Lake, base: Path, read: StreamableRead, position: StreamPosition | None, pinned: Mapping[str, Any] | None
 ) -> tuple[DataFrame, dict[str, Any]]:
     """What arrived after a position, or what ``pinned`` says that the run took; and the pin."""
-    if position is not None and position.last[STREAM] != read.format:
+    kinds = {"iceberg": _KINDS["after_snapshot_id"], "delta": _KINDS["after_version"]}
+    kind = kinds.get(read.format, _KINDS["seen"])
+    if position is not None and position.kind != kind:
         raise InvalidStateError(
-            f"this was a stream of {position.last[STREAM]} up to run {position.run}, and is one of {read.format} now. "
-            "Give the input another name, by which it begins anew."
+            f"this was a stream of {position.kind} up to run {position.run}, and is one of {kind} now. Give the input "
+            "another name, by which it begins anew."
         )
     match read:
         case FileRead():
@@ -83,7 +91,7 @@ def open_stream(
             frame, facts = _iceberg(lake, read, position, pinned)
         case DeltaRead():
             frame, facts = _delta(lake, base, read, position, pinned)
-    return frame, {STREAM: read.format, **facts}
+    return frame, {STREAM: True, **facts}
 
 
 def fingerprint(file: str) -> str:
@@ -125,7 +133,7 @@ def _iceberg(
         after, until, arrived = pinned["after_snapshot_id"], pinned["snapshot_id"], pinned[ARRIVED]
     else:
         after, until = position.last["snapshot_id"] if position is not None else None, head
-        arrived = _commits_to_read(metadata, after) if position is not None or read.start == "all" else 0
+        arrived = commits_to_read(metadata, after) if position is not None or read.start == "all" else 0
     # The head is read as the head, with the table's newest columns; anything else with the columns it had.
     as_of = None if until == head else until
     facts = {
@@ -144,7 +152,7 @@ def _iceberg(
         raise ConfigError(f"{error} {_BEGIN_ELSEWHERE}") from error
 
 
-def _commits_to_read(metadata: TableMetadata, after: int | None) -> int:
+def commits_to_read(metadata: TableMetadata, after: int | None) -> int:
     """How many commits since a snapshot brought or changed rows; a rewrite does neither. 1 for a whole table."""
     if after is None:
         return 0 if metadata.current_snapshot_id is None else 1

@@ -48,6 +48,7 @@ write:
       - {when: matched, then: update, set: {amount: target.amount + source.amount}}
       - {when: not-matched, then: insert}
 """
+DELTA = "format: delta, path: lake/orders"
 STEPS = ["write.landing", "write.raw", "write.totals"]
 
 
@@ -186,5 +187,7 @@ def test_each_run_takes_what_arrived_since_the_last_and_takes_it_once(
     text = text.replace("events: {format", "events2: {format").replace("FROM events", "FROM events2")
     inputs = plan_of(text)
     assert (inputs["orders2"]["arrived"], inputs["events2"]["arrived"]) == (0, 1)
-    with pytest.raises(InvalidStateError, match=r"^read.objects: this was a stream of json up to run 4, and is one of"):
-        plan_of(text.replace("format: json", "format: csv"))
+    with pytest.raises(
+        InvalidStateError, match=r"^read.objects: this was a stream of files up to run 4, and is one of a"
+    ):
+        plan_of(text.replace('format: json, path: "objects/*.json", schema: "id bigint, amount double"', DELTA))

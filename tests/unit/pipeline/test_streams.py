@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyiceberg.table.snapshots import Operation, Summary
 
+import lakeshift
 from lakeshift.errors import ConfigError
 from lakeshift.pipeline.environment import Environment
 from lakeshift.pipeline.model import Pipeline
 from lakeshift.pipeline.state import PipelineState
-from lakeshift.pipeline.streams import fingerprint, new_files, positions
+from lakeshift.pipeline.streams import commits_to_read, fingerprint, new_files, positions
 from lakeshift.pipeline.text import parse_pipeline
 
 STREAM = """\
@@ -37,7 +40,7 @@ def run(state: PipelineState, number: int, ends: str, pin: Mapping[str, Any]) ->
 
 
 def pin(*files: str) -> dict[str, Any]:
-    return {"stream": "csv", "files": list(files), "seen": [fingerprint(file) for file in files]}
+    return {"stream": True, "files": list(files), "seen": [fingerprint(file) for file in files]}
 
 
 def test_files_of_finished_runs_are_taken_once_and_those_of_others_again(state: PipelineState) -> None:
@@ -68,6 +71,24 @@ def test_a_variable_with_another_value_makes_no_file_look_taken(state: PipelineS
     assert "2026-01-01" not in (state.folder / "runs.jsonl").read_text().split('"files"')[1]
     reached = positions(state.runs())["arrivals"]
     assert new_files(["file:/in/2026-01-02/0.csv"], reached, latest=False)[0] == ["file:/in/2026-01-02/0.csv"]
+
+
+def test_commits_after_a_position_are_counted_and_rewrites_are_not(tmp_path: Path) -> None:
+    lake = lakeshift.connect(warehouse=tmp_path / "lake")
+    lake.create_iceberg_table("db.t", "id bigint")
+    table = lake.iceberg("db.t").table
+    assert commits_to_read(table.metadata, None) == 0
+    for number in range(3):
+        table.append(pa.table({"id": [number]}))
+    first = table.metadata.snapshots[0].snapshot_id
+    assert commits_to_read(table.metadata, None) == 1
+    assert commits_to_read(table.metadata, first) == 2
+    assert commits_to_read(table.metadata, table.metadata.current_snapshot_id) == 0
+    rewritten = table.metadata.snapshots[2].model_copy(update={"summary": Summary(Operation.REPLACE)})
+    metadata = table.metadata.model_copy(update={"snapshots": [*table.metadata.snapshots[:2], rewritten]})
+    assert commits_to_read(metadata, first) == 1
+    assert commits_to_read(table.metadata, 5) > 0  # Gone: there is something to tell.
+    lake.catalog.engine.dispose()  # type: ignore[attr-defined]
 
 
 def refused(text: str) -> str:
