@@ -90,7 +90,7 @@ def tables(folder: Path, spark: Any) -> dict[str, list[tuple[Any, ...]]]:
     """The rows of all tables, Iceberg's by PyIceberg and Delta's by Delta, and those in quarantine."""
     catalog = lakeshift.connect(warehouse=folder / "lake").catalog
     found = {}
-    for name in ("raw", "latest", "totals"):
+    for name in sorted(identifier[-1] for identifier in catalog.list_tables("db")):
         rows = catalog.load_table(f"db.{name}").scan().to_arrow().to_pylist()
         found[name] = sorted(tuple(row.values()) for row in rows)
     catalog.engine.dispose()  # type: ignore[attr-defined]

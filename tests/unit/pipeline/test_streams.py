@@ -11,13 +11,14 @@ import pytest
 from pyiceberg.table.snapshots import Operation, Summary
 
 import lakeshift
-from lakeshift.errors import ConfigError
+from lakeshift.errors import ConfigError, InvalidStateError
 from lakeshift.pipeline.environment import Environment
 from lakeshift.pipeline.model import Pipeline
 from lakeshift.pipeline.state import PipelineState
-from lakeshift.pipeline.streams import commits_to_read, fingerprint, new_files, positions
+from lakeshift.pipeline.streams import StreamPosition, commits_to_read, fingerprint, new_files, open_stream, positions
 from lakeshift.pipeline.text import parse_pipeline
 
+CSV = "format: csv, path: in, schema: id bigint"
 STREAM = """\
 name: trips
 read:
@@ -73,6 +74,14 @@ def test_a_variable_with_another_value_makes_no_file_look_taken(state: PipelineS
     assert new_files(["file:/in/2026-01-02/0.csv"], reached, latest=False)[0] == ["file:/in/2026-01-02/0.csv"]
 
 
+def test_a_stream_of_another_kind_needs_another_name() -> None:
+    model = parse_pipeline(STREAM.replace(CSV, "format: delta, path: in"))
+    position = StreamPosition(4, pin("file:/in/a.csv"))
+    told = "^this was a stream of files up to run 4, and is one of a Delta table now. Give the input another name"
+    with pytest.raises(InvalidStateError, match=told):
+        open_stream(None, Path(), model.streams["arrivals"], position, None)  # type: ignore[arg-type]
+
+
 def test_commits_after_a_position_are_counted_and_rewrites_are_not(tmp_path: Path) -> None:
     lake = lakeshift.connect(warehouse=tmp_path / "lake")
     lake.create_iceberg_table("db.t", "id bigint")
@@ -95,9 +104,6 @@ def refused(text: str) -> str:
     with pytest.raises(ConfigError) as raised:
         parse_pipeline(text, "p.yaml", Environment({}))
     return str(raised.value)
-
-
-CSV = "format: csv, path: in, schema: id bigint"
 
 
 @pytest.mark.parametrize(
