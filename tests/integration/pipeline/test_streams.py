@@ -14,6 +14,7 @@ import lakeshift
 from lakeshift.errors import ConfigError
 from lakeshift.lake import Lake
 from lakeshift.pipeline.state import PipelineState
+from lakeshift.spark.session import DELTA_CATALOG
 
 PIPELINE = """\
 name: arrivals
@@ -175,7 +176,9 @@ def test_each_run_takes_what_arrived_since_the_last_and_takes_it_once(
         return lakeshift.plan_pipeline(world.file, spark=spark).inputs
 
     world.lake.iceberg("db.events").table.delete("id = 2")
-    spark.sql(f"DELETE FROM delta.`{tmp_path}/lake/orders` WHERE id = 2")
+    delta_sql = spark.newSession()  # The shared session may have given this catalog to Hudi.
+    delta_sql.conf.set("spark.sql.catalog.spark_catalog", DELTA_CATALOG)
+    delta_sql.sql(f"DELETE FROM delta.`{tmp_path}/lake/orders` WHERE id = 2")
     with pytest.raises(ConfigError, match=r"^read.orders: version \d+ of .* \(DELETE\) took rows away.*start: latest"):
         plan_of(PIPELINE)
     text = PIPELINE.replace("orders: {format", "orders2: {start: latest, format").replace("FROM orders", "FROM orders2")
