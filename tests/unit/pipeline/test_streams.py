@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyiceberg.table.snapshots import Operation, Summary
 
 import lakeshift
@@ -165,3 +168,41 @@ def test_the_schema_for_editors_knows_streams() -> None:
     assert "streaming" not in definitions["HudiRead"]["properties"]
     assert definitions["FileRead"]["then"] == {"required": ["schema"]}
     assert definitions["FileRead"]["additionalProperties"] is False
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from(["arrive", "run", "die", "resume", "give up"]), max_size=25))
+def test_whatever_happens_to_runs_finished_ones_have_each_file_once(history: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        state = PipelineState(Path(folder), "trips")
+        there: list[str] = []
+        taken: list[str] = []
+
+        def begin() -> None:
+            last = state.last_run()
+            files, seen = new_files(there, positions(state.runs()).get("arrivals"), latest=False)
+            number = 1 if last is None else last.number + 1
+            pins = {"arrivals": {"stream": True, "files": files, "seen": seen}}
+            state.append("run-started", run_id=f"{state.identity()}-{number}", number=number, inputs=pins)
+
+        def finish() -> None:
+            last = state.last_run()
+            assert last is not None
+            state.append("run-finished", run_id=last.run_id)
+            taken.extend(last.pins["arrivals"]["files"])
+
+        for event in (*history, "resume", "run"):
+            last = state.last_run()
+            is_open = last is not None and last.is_open
+            if event == "arrive":
+                there.append(f"file:/in/{len(there)}.csv")
+            elif event == "give up" and is_open:
+                assert last is not None
+                state.append("run-abandoned", run_id=last.run_id)
+            elif event == "resume" and is_open:
+                finish()
+            elif event in ("run", "die") and not is_open:
+                begin()
+                if event == "run":
+                    finish()
+        assert sorted(taken) == sorted(there)
