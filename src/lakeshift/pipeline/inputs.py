@@ -18,7 +18,7 @@ from lakeshift.pipeline.delta_tables import delta_table
 from lakeshift.pipeline.files import open_files, read_files
 from lakeshift.pipeline.paths import resolve
 from lakeshift.pipeline.reads import DeltaRead, FileRead, HudiRead, IcebergRead, Read
-from lakeshift.pipeline.streams import StreamPosition, open_stream
+from lakeshift.pipeline.streams import STREAM, StreamPosition, open_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,8 +44,16 @@ def open_input(
 ) -> Input:
     """Open an input as it is now, or as ``pinned`` says it was when the run began; of a stream what is new."""
     key = _key(read)
-    if pinned is not None and pinned.get("of") != key:
+    is_stream = not isinstance(read, HudiRead) and read.streaming
+    if pinned is not None and (STREAM in pinned) != is_stream:
+        raise InvalidStateError(
+            f"read.{name} was {'no' if is_stream else 'a'} stream when the run began, and steps that are done have "
+            "read it so. Restore the input's definition, or begin a new run."
+        )
+    as_it_was = pinned is not None and pinned["of"] == key
+    if not as_it_was and not is_stream:
         pinned = None  # The file says something else now; what was pinned is not what is meant.
+    # A stream is read as the file says now, but takes what the run has taken: its position counts by that.
     try:
         match read:
             case IcebergRead() | DeltaRead() | FileRead() if read.streaming:
@@ -65,7 +73,7 @@ def open_input(
         what = str(error).strip().splitlines()[0]
         raise ConfigError(f"read.{name} cannot be read as {read.format}: {what}") from error
     columns = frame.schema.simpleString()
-    if pinned is not None and pinned["columns"] != columns:
+    if pinned is not None and as_it_was and pinned["columns"] != columns:
         raise InvalidStateError(
             f"read.{name} no longer has the columns that it had when the run began: it has {columns}, and had "
             f"{pinned['columns']}. Restore the input, or begin a new run."

@@ -52,7 +52,7 @@ class StreamPosition:
 
     @property
     def kind(self) -> str:
-        return next(kind for name, kind in _KINDS.items() if name in self.last)
+        return _kind(self.last)
 
 
 def positions(runs: Iterable[RunRecord]) -> dict[str, StreamPosition]:
@@ -79,6 +79,11 @@ def open_stream(
     """What arrived after a position, or what ``pinned`` says that the run took; and the pin."""
     kinds = {"iceberg": _KINDS["after_snapshot_id"], "delta": _KINDS["after_version"]}
     kind = kinds.get(read.format, _KINDS["seen"])
+    if pinned is not None and _kind(pinned) != kind:
+        raise InvalidStateError(
+            f"this was a stream of {_kind(pinned)} when the run began, and is one of {kind} now. Restore the input's "
+            "definition, or begin a new run."
+        )
     if position is not None and position.kind != kind:
         raise InvalidStateError(
             f"this was a stream of {position.kind} up to run {position.run}, and is one of {kind} now. Give the input "
@@ -204,6 +209,10 @@ def _delta(
         arrived += bool(commit.added)
     frame = log.rows_of(added).select(whole.columns) if added else whole.limit(0)
     return frame, facts | {ARRIVED: arrived}
+
+
+def _kind(pin: Mapping[str, Any]) -> str:
+    return next(kind for name, kind in _KINDS.items() if name in pin)
 
 
 def _check_same_table(table_id: str, position: StreamPosition | None) -> None:

@@ -16,6 +16,7 @@ from pyiceberg.table.snapshots import Operation, Summary
 import lakeshift
 from lakeshift.errors import ConfigError, InvalidStateError
 from lakeshift.pipeline.environment import Environment
+from lakeshift.pipeline.inputs import open_input
 from lakeshift.pipeline.model import Pipeline
 from lakeshift.pipeline.state import PipelineState
 from lakeshift.pipeline.streams import StreamPosition, commits_to_read, fingerprint, new_files, open_stream, positions
@@ -83,6 +84,20 @@ def test_a_stream_of_another_kind_needs_another_name() -> None:
     told = "^this was a stream of files up to run 4, and is one of a Delta table now. Give the input another name"
     with pytest.raises(InvalidStateError, match=told):
         open_stream(None, Path(), model.streams["arrivals"], position, None)  # type: ignore[arg-type]
+
+
+def test_a_run_that_goes_on_reads_no_stream_as_something_else() -> None:
+    stream = parse_pipeline(STREAM).read["arrivals"]
+    batch = parse_pipeline(STREAM.replace(", streaming: true", "")).read["arrivals"]
+    delta = parse_pipeline(STREAM.replace(CSV, "format: delta, path: in")).read["arrivals"]
+    taken = {"of": "x", "columns": "", **pin("file:/in/a.csv")}
+    for read, pinned, told in (
+        (stream, {"of": "x", "columns": "", "files": []}, "^read.a was no stream when the run began.*begin a new run"),
+        (batch, taken, "^read.a was a stream when the run began"),
+        (delta, taken, "^read.a: this was a stream of files when the run began, and is one of a Delta table now"),
+    ):
+        with pytest.raises(InvalidStateError, match=told):
+            open_input(None, Path(), "a", read, pinned)  # type: ignore[arg-type]
 
 
 def test_commits_after_a_position_are_counted_and_rewrites_are_not(tmp_path: Path) -> None:
