@@ -11,6 +11,8 @@ import click
 from lakeshift.cli.options import output_options, settings
 from lakeshift.cli.output import emit, say, show_table
 from lakeshift.cli.quiet import quiet_jvm
+from lakeshift.demo.layout import report_path
+from lakeshift.demo.pipelines import copy_pipelines
 from lakeshift.demo.story import Stage, chapters
 from lakeshift.errors import ConfigError
 from lakeshift.lake import connect
@@ -21,35 +23,37 @@ _FEW_TASKS = {"spark.sql.shuffle.partitions": "2", "spark.databricks.delta.snaps
 
 @click.command()
 @click.option("--folder", type=click.Path(path_type=Path), help="Where to build the lake; kept. Default: a new folder.")
+@click.option("--open", "open_it", is_flag=True, help="Open the report in a browser at the end.")
 @output_options
-def demo(folder: Path | None) -> None:
-    """Run the tour: a lake that evolves, chapter by chapter, each checked by an independent read."""
+def demo(folder: Path | None, open_it: bool) -> None:
+    """Run the tour: trips go through Hudi, Delta and Iceberg tables that evolve; each chapter is checked."""
     folder = (folder or Path(tempfile.mkdtemp(prefix="lakeshift-demo-"))).absolute()
-    if folder.exists() and any(folder.iterdir()):
-        raise ConfigError(f"The folder {folder} is not empty; the demo wants a new one.")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is not an empty folder; the demo wants a new one.")
     lake = connect(warehouse=folder / "lakehouse")
     told: list[str] = []
 
     def speak(text: str) -> None:
         told.append(text)
         if not settings.json:
-            say(f"  {text}")
+            say(f"  {text}", style="bold" if text.startswith("$ ") else "")
 
     def show(columns: list[str], rows: list[list[object]]) -> None:
         if not settings.json:
             show_table(columns, rows)
 
-    speak(f"Spark {lake.stack.line} is starting")
+    speak(f"Spark {lake.stack.line} is starting; everything happens in {folder}")
     with quiet_jvm():
         lake.spark.sparkContext.setLogLevel("ERROR")
     for name, tasks in _FEW_TASKS.items():
         lake.spark.conf.set(name, tasks)
+    copy_pipelines(folder)
     stage = Stage(folder, lake, speak, show)
     done = []
     try:
         for number, (title, chapter) in enumerate(chapters(lake.stack.available_formats()), 1):
             if not settings.json:
-                say(f"{number}. {title}", style="bold")
+                say(f"\n{number}. {title}", style="bold")
             start = time.perf_counter()
             told.clear()
             chapter(stage)
@@ -57,7 +61,13 @@ def demo(folder: Path | None) -> None:
     finally:
         with quiet_jvm():
             lake.spark.stop()
-    emit(
-        {"folder": str(folder), "chapters": done},
-        lambda: say(f"All checks passed. The lake is in {folder}: lakeshift table list --warehouse {folder}/lakehouse"),
-    )
+    page = report_path(folder)
+    emit({"folder": str(folder), "report": str(page), "chapters": done}, lambda: _finish(folder, page))
+    if open_it:
+        click.launch(str(page))
+
+
+def _finish(folder: Path, page: Path) -> None:
+    say(f"\nAll checks passed. Look at the report: {page}")
+    say(f"The pipeline files that were run are in {folder}, and the lake is in {folder / 'lakehouse'}:")
+    say(f"  lakeshift table show demo.trips --warehouse {folder / 'lakehouse'}")
