@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from lakeshift.lake import Lake
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
+# How many names of a folder an error tells.
+_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ def open_input(lake: Lake, base: Path, name: str, read: Read, pinned: Mapping[st
         raise
     except Exception as error:  # of PySpark, under another name in each version
         what = str(error).strip().splitlines()[0]
-        raise ConfigError(f"read.{name} cannot be read as {read.format}: {what}") from error
+        hint = _what_is_there(base, read.paths) if isinstance(read, FileRead) else ""
+        raise ConfigError(f"read.{name} cannot be read as {read.format}: {what}{hint}") from error
     columns = frame.schema.simpleString()
     if pinned is not None and pinned["columns"] != columns:
         raise InvalidStateError(
@@ -67,6 +70,23 @@ def open_input(lake: Lake, base: Path, name: str, read: Read, pinned: Mapping[st
             f"{pinned['columns']}. Restore the input, or begin a new run."
         )
     return Input(frame, {"of": key, **facts, "columns": columns})
+
+
+def _what_is_there(base: Path, paths: list[str]) -> str:
+    """For a local path that leads nowhere: how far it leads, and to what; else nothing."""
+    for place in paths:
+        path = Path(resolve(base, place))
+        if _SCHEME.match(place) or path.exists() or any(sign in place for sign in "*?[{"):
+            continue
+        there = next(parent for parent in path.parents if parent.is_dir())
+        try:
+            names = sorted(entry.name for entry in there.iterdir())
+        except OSError:
+            return ""
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        what = f"has {', '.join(names[:_SHOWN])}{more}" if names else "is empty"
+        return f" Paths are relative to the pipeline file; the folder {there} {what}."
+    return ""
 
 
 def _key(read: Read) -> str:
