@@ -44,7 +44,7 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
         for option in options:
             told = option.get_help_record(context)
             if told is not None:
-                yield f"| `{_cell(told[0])}` | {_cell(told[1])} |"
+                yield f"| `{told[0]}` | {_cell(told[1])} |"
         yield ""
 
 

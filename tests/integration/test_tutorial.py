@@ -9,7 +9,8 @@ import pytest
 
 from tests.snippets import Walk, matches, snippets
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
+ROOT = Path(__file__).parents[2]
+PAGE, README = ROOT / "docs" / "tutorial.md", ROOT / "README.md"
 
 # Installing is what other tests do: those of the wheel, and of the demo.
 ELSEWHERE = (
@@ -26,6 +27,12 @@ def test_the_tutorial_can_be_followed(spark: Any, tmp_path: Path, monkeypatch: p
     for snippet in snippets(PAGE):
         walk.follow(snippet)
     assert set(ELSEWHERE) <= set(walk.commands)
+    # And the few lines that the README shows; its rows come from anywhere.
+    rows = spark.sql("SELECT id, timestamp'2026-02-01 12:00:00' AS ts, 'eu' AS region FROM range(3)")
+    readme = Walk(tmp_path, names={"df": rows})
+    [example] = [snippet for snippet in snippets(README) if snippet.language == "python"]
+    readme.follow(example)
+    assert [(spec.rows, spec.fields[-1]) for spec in readme.names["events"].layout() if spec.rows] == [(3, "region")]
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
