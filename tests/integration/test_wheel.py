@@ -62,7 +62,7 @@ def test_the_wheel_leaves_the_users_pyspark_alone_and_doctor_is_well(
     assert "lakeshift" in after
     # What the demo runs travels in the wheel.
     with zipfile.ZipFile(wheel) as archive:
-        packed = {Path(name).name for name in archive.namelist() if name.startswith("lakeshift/demo/pipelines/")}
+        packed = {Path(name).name for name in archive.namelist() if name.startswith("lakeshift/demo/files/")}
     assert {"arrive.yaml", "land.yaml", "landed.py", "tidy.yaml"} <= packed
     told = _run(environment, "lakeshift", "doctor", "--json")
     assert told.returncode == 0, told.stdout + told.stderr

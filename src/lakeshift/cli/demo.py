@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -19,6 +20,9 @@ from lakeshift.lake import connect
 
 # Spark and Delta spread work over 200 and 50 tasks by default; the tour's tables have a few hundred rows.
 _FEW_TASKS = {"spark.sql.shuffle.partitions": "2", "spark.databricks.delta.snapshotPartitions": "2"}
+
+# For a JVM that lives for a minute and sees each query once: the second compiler's work would never pay.
+_SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @click.command()
@@ -42,6 +46,7 @@ def demo(folder: Path | None, open_it: bool) -> None:
         if not settings.json:
             show_table(columns, rows)
 
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED_JVM)
     speak(f"Spark {lake.stack.line} is starting; everything happens in {folder}")
     with quiet_jvm():
         lake.spark.sparkContext.setLogLevel("ERROR")

@@ -34,8 +34,10 @@ def arrive_in_hudi(stage: Stage, number: int) -> None:
         for table in hudi.values():
             stage.say(str(table.explain()))
     else:
-        logs = len(list((stage.folder / "hudi" / "fares").rglob("*.log.*")))
-        stage.say(f"hudi/fares has {logs} log files now, which a read merges")
+        logs = [file for file in (stage.folder / "hudi" / "fares").glob(".*.log.*") if file.suffix != ".crc"]
+        stage.say(
+            f"hudi/fares has {len(logs)} {'log file' if len(logs) == 1 else 'log files'} now, which a read merges"
+        )
     expected = fares_after(delivery.day)
     v2, v1 = ({row["trip"]: row["fare"] for row in hudi["fares"].read(dsv2=dsv2).collect()} for dsv2 in (True, False))
     stage.check_rows("fares read through DataSource V2", v2, expected)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT = _PACKAGE.parents[2] / "examples" / "story"
-_PACKAGED = _PACKAGE / "pipelines"  # where the wheel has them
+_PACKAGED = _PACKAGE / "files"  # where the wheel has them
 
 
 def copy_pipelines(folder: Path) -> None:
