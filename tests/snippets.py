@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from lakeshift.cli.app import main
 from lakeshift.cli.options import settings
@@ -115,15 +116,14 @@ def matches(expected: str, told: str) -> bool:
 
 def call(arguments: list[str], variables: dict[str, str]) -> str:
     """What a command prints, first on standard output and then on standard error; in this process, to share Spark."""
-    output, errors, kept, called = io.StringIO(), io.StringIO(), dict(os.environ), sys.argv
+    output, errors = io.StringIO(), io.StringIO()
     settings.json = settings.debug = False
-    try:
-        os.environ.update(variables)
-        sys.argv = ["lakeshift", *arguments]
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors), contextlib.suppress(SystemExit):
-            main()
-    finally:
-        sys.argv = called
-        os.environ.clear()
-        os.environ.update(kept)
+    with (
+        mock.patch.dict(os.environ, variables),
+        mock.patch.object(sys, "argv", ["lakeshift", *arguments]),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+        contextlib.suppress(SystemExit),
+    ):
+        main()
     return output.getvalue() + errors.getvalue()

@@ -13,6 +13,7 @@ from lakeshift.demo.story import Stage
 from lakeshift.errors import LakeshiftError
 from lakeshift.pipeline.environment import Environment
 from lakeshift.pipeline.runner import open_pipeline
+from lakeshift.pipeline.summary import summarize
 
 if TYPE_CHECKING:
     from lakeshift.pipeline.runner import OpenPipeline, PipelineResult
@@ -41,7 +42,7 @@ def run(stage: Stage, name: str, day: str = "") -> PipelineResult:
         warnings.simplefilter("ignore", TypeWideningWarning)  # the chapter that widens says it
         result = opened(stage, name, day).run()
     for step in result.steps:
-        stage.say(f"{step.step}: {_told(dict(step.details))}")
+        stage.say(f"{step.step}: {summarize(step.details)}")
     return result
 
 
@@ -54,23 +55,3 @@ def mend(stage: Stage, name: str, old: str, new: str) -> None:
     file.write_text(text.replace(old, new), encoding="utf-8")
     stage.say(f"{file.name}:  - {old}")
     stage.say(f"{' ' * len(file.name)}   + {new}")
-
-
-def _told(details: dict[str, object]) -> str:
-    """The few facts that tell most."""
-    parts = []
-    for key, text in (
-        ("rows_written", "{} rows written"),
-        ("rows_deleted", "{} rows of these replaced older ones"),
-        ("rewritten_data_files", "{} files rewritten"),
-        ("added_data_files", "{} files added"),
-        ("removed_delete_files", "{} delete files removed"),
-    ):
-        if details.get(key):
-            parts.append(text.format(details[key]))
-    if details.get("evolved"):
-        parts.append("schema changed in the same commit")
-    for key in ("instant", "version", "snapshot_id"):
-        if details.get(key) is not None:
-            parts.append(f"{key.removesuffix('_id')} {details[key]}")
-    return ", ".join(parts) or "nothing to do"
