@@ -26,8 +26,8 @@ bin      = .venv-$(1)/bin
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: .venv-3.5/.synced  ## Run the demo on Spark 3.5
-	$(call bin,3.5)/lakeshift demo
+demo: .venv-3.5/.synced  ## Run the demo on Spark 3.5 (OPEN=1 opens its report in a browser)
+	$(call bin,3.5)/lakeshift demo $(if $(OPEN),--open)
 
 test: ready  ## Lint, types, docs and the default tests on both Spark lines (SPARK=3.5 for one)
 	@$(MAKE) --no-print-directory -j$(JOBS) $(PARTS)

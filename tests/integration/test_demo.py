@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "story"
 
 @pytest.mark.once  # as `make demo` does
 def test_the_demo_tells_its_story_and_refuses_a_used_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "demo"
-    told = run("demo", "--json", "--folder", str(folder))
+    folder, opened = tmp_path / "demo", tmp_path / "opened"
+    desktop = tmp_path / "bin" / "xdg-open"  # what a desktop opens files with
+    desktop.parent.mkdir()
+    desktop.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    desktop.chmod(0o755)
+    told = run(
+        "demo", "--json", "--open", "--folder", str(folder), PATH=f"{desktop.parent}{os.pathsep}{os.environ['PATH']}"
+    )
     assert told.returncode == 0, told.stderr
     result = json.loads(told.stdout)
     chapters = [chapter["told"] for chapter in result["chapters"]]
@@ -36,6 +43,7 @@ def test_the_demo_tells_its_story_and_refuses_a_used_folder(tmp_path: Path) -> N
     assert "partitions by spec" in chapters[-1][0]
     page = Path(result["report"]).read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
+    assert opened.read_text().strip() == result["report"]
     # What the demo ran is what a user can copy; the demo mended land.yaml on the way, and nothing else.
     for name in ("arrive.yaml", "tidy.yaml", "landed.py"):
         assert (folder / name).read_text() == (EXAMPLES / name).read_text()

@@ -68,8 +68,8 @@ def demo(folder: Path | None, open_it: bool) -> None:
             lake.spark.stop()
     page = report_path(folder)
     emit({"folder": str(folder), "report": str(page), "chapters": done}, lambda: _finish(folder, page))
-    if open_it:
-        click.launch(str(page))
+    if open_it and click.launch(str(page)) != 0:
+        click.echo(f"No program was found that opens pages (xdg-open); open it yourself: {page}", err=True)
 
 
 def _finish(folder: Path, page: Path) -> None:
