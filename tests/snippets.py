@@ -1,6 +1,6 @@
 """Pages of the documentation, carried out: files are written, changes made, commands and Python run, output compared.
 
-A fence says by its language what it is. With a title it is a file (``append`` adds to it); a ``diff`` changes the
+A fence says by its language what it is. With a title it is a file (``title="a.yaml, at its end"`` adds to one); a ``diff`` changes the
 file of its title; ``console`` holds commands after ``$`` and what they print; ``python`` is run, all of a page in one
 namespace. In expected output ``...`` stands for any text, and a line of it alone for any lines.
 """
@@ -24,6 +24,7 @@ from lakeshift.cli.options import settings
 
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
+_AT_END = ", at its end"
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,11 @@ def snippets(page: Path) -> list[Snippet]:
     found = []
     for match in _FENCE.finditer(source):
         language, info, text = match.groups()
-        title = _TITLE.search(info)
+        titled = _TITLE.search(info)
+        title = titled.group(1) if titled else None
         line = source[: match.start()].count("\n") + 1
-        found.append(Snippet(line, language, title and title.group(1), info.endswith(" append"), text))
+        appends = title is not None and title.endswith(_AT_END)
+        found.append(Snippet(line, language, title and title.removesuffix(_AT_END), appends, text))
     return found
 
 
