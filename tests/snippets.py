@@ -1,8 +1,8 @@
 """Pages of the documentation, carried out: files are written, changes made, commands and Python run, output compared.
 
-A fence says by its language what it is. With a title it is a file (``title="a.yaml, at its end"`` adds to one); a ``diff`` changes the
-file of its title; ``console`` holds commands after ``$`` and what they print; ``python`` is run, all of a page in one
-namespace. In expected output ``...`` stands for any text, and a line of it alone for any lines.
+A fence says by its language what it is. With a title it is a file (``title="a.yaml, at its end"`` adds to one); a
+``diff`` changes the file of its title; ``console`` holds commands after ``$`` and what they print; ``python`` is run,
+all of a page in one namespace. In expected output ``...`` stands for any text, and a line of it alone for any lines.
 """
 
 from __future__ import annotations
