@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from lakeshift.lake import Lake
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")
-# How many names of a folder an error tells.
-_SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -70,23 +68,6 @@ def open_input(lake: Lake, base: Path, name: str, read: Read, pinned: Mapping[st
             f"{pinned['columns']}. Restore the input, or begin a new run."
         )
     return Input(frame, {"of": key, **facts, "columns": columns})
-
-
-def _what_is_there(base: Path, paths: list[str]) -> str:
-    """For a local path that leads nowhere: how far it leads, and to what; else nothing."""
-    for place in paths:
-        path = Path(resolve(base, place))
-        if _SCHEME.match(place) or path.exists() or any(sign in place for sign in "*?[{"):
-            continue
-        there = next(parent for parent in path.parents if parent.is_dir())
-        try:
-            names = sorted(entry.name for entry in there.iterdir())
-        except OSError:
-            return ""
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        what = f"has {', '.join(names[:_SHOWN])}{more}" if names else "is empty"
-        return f" Paths are relative to the pipeline file; the folder {there} {what}."
-    return ""
 
 
 def _key(read: Read) -> str:
@@ -172,3 +153,20 @@ def _files(
     if len(paths) == 1 and all(canonical_location(file).startswith(folder) for file in pinned["files"]):
         reader = reader.option("basePath", paths[0])  # Partition values in the names of folders count from there.
     return reader.load(list(pinned["files"])), {"files": list(pinned["files"])}
+
+
+def _what_is_there(base: Path, paths: list[str], most: int = 8) -> str:
+    """For a local path that leads nowhere: how far it leads, and to what; else nothing."""
+    for place in paths:
+        path = Path(resolve(base, place))
+        if ":/" in place or path.exists() or any(sign in place for sign in "*?[{"):
+            continue
+        there = next(parent for parent in path.parents if parent.is_dir())
+        try:
+            names = sorted(entry.name for entry in there.iterdir())
+        except OSError:
+            return ""
+        more = f" and {len(names) - most} more" if len(names) > most else ""
+        what = f"has {', '.join(names[:most])}{more}" if names else "is empty"
+        return f" Paths are relative to the pipeline file; the folder {there} {what}."
+    return ""
