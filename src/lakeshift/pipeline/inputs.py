@@ -75,6 +75,23 @@ def _key(read: Read) -> str:
     return hashlib.sha256(read.model_dump_json().encode()).hexdigest()[:16]
 
 
+def _what_is_there(base: Path, paths: list[str], most: int = 8) -> str:
+    """For a local path that leads nowhere: how far it leads, and to what; else nothing."""
+    for place in paths:
+        path = Path(resolve(base, place))
+        if ":/" in place or path.exists() or any(sign in place for sign in "*?[{"):
+            continue
+        there = next(parent for parent in path.parents if parent.is_dir())
+        try:
+            names = sorted(entry.name for entry in there.iterdir() if not entry.name.startswith("."))
+        except OSError:
+            return ""
+        more = f" and {len(names) - most} more" if len(names) > most else ""
+        what = f"has {', '.join(names[:most])}{more}" if names else "is empty"
+        return f" Paths are relative to the pipeline file; the folder {there} {what}."
+    return ""
+
+
 def _iceberg(lake: Lake, read: IcebergRead, pinned: Mapping[str, Any] | None) -> tuple[DataFrame, dict[str, Any]]:
     from lakeshift.iceberg.read import read_table
 
@@ -153,20 +170,3 @@ def _files(
     if len(paths) == 1 and all(canonical_location(file).startswith(folder) for file in pinned["files"]):
         reader = reader.option("basePath", paths[0])  # Partition values in the names of folders count from there.
     return reader.load(list(pinned["files"])), {"files": list(pinned["files"])}
-
-
-def _what_is_there(base: Path, paths: list[str], most: int = 8) -> str:
-    """For a local path that leads nowhere: how far it leads, and to what; else nothing."""
-    for place in paths:
-        path = Path(resolve(base, place))
-        if ":/" in place or path.exists() or any(sign in place for sign in "*?[{"):
-            continue
-        there = next(parent for parent in path.parents if parent.is_dir())
-        try:
-            names = sorted(entry.name for entry in there.iterdir())
-        except OSError:
-            return ""
-        more = f" and {len(names) - most} more" if len(names) > most else ""
-        what = f"has {', '.join(names[:most])}{more}" if names else "is empty"
-        return f" Paths are relative to the pipeline file; the folder {there} {what}."
-    return ""
