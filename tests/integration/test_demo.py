@@ -49,7 +49,7 @@ def test_the_demo_tells_its_story_and_refuses_a_used_folder(tmp_path: Path) -> N
         assert (folder / name).read_text() == (EXAMPLES / name).read_text()
     again = run("demo", "--folder", str(folder))
     assert again.returncode == 1
-    assert "is not an empty folder" in again.stderr
+    assert "is not empty; the demo wants a new one" in again.stderr
 
 
 @pytest.mark.once_last

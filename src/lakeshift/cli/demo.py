@@ -32,8 +32,10 @@ _SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 def demo(folder: Path | None, open_it: bool) -> None:
     """Run the tour: trips go through Hudi, Delta and Iceberg tables that evolve; each chapter is checked."""
     folder = (folder or Path(tempfile.mkdtemp(prefix="lakeshift-demo-"))).absolute()
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is not an empty folder; the demo wants a new one.")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file; the demo wants a new folder.")
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"The folder {folder} is not empty; the demo wants a new one.")
     lake = connect(warehouse=folder / "lakehouse")
     told: list[str] = []
 
