@@ -16,12 +16,17 @@ _COUNTS = {
 _MARKS = {"snapshot_id": "snapshot", "version": "version", "instant": "instant"}
 
 
+def count(number: int, thing: str) -> str:
+    """So many of a thing, as people say it."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def summarize(details: Mapping[str, Any]) -> str:
     """The details of a step's result, or of its record, in a line."""
     told = []
     for key, (thing, done) in _COUNTS.items():
-        if count := details.get(key):
-            told.append(f"{count} {thing}{'' if count == 1 else 's'} {done}")
+        if number := details.get(key):
+            told.append(f"{count(number, thing)} {done}")
     if details.get("evolved"):
         told.append("schema changed")
     told += [f"{word} {details[key]}" for key, word in _MARKS.items() if details.get(key) is not None]
