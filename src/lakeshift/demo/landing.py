@@ -78,7 +78,8 @@ def _plan(stage: Stage, number: int) -> None:
 def _check_landing(stage: Stage, number: int, *, meters: str, columns: tuple[str, ...] = ()) -> None:
     """Read the Delta table by its log and its Parquet files alone, without Delta."""
     table = stage.folder / "lakehouse" / "landing"
-    actions = [json.loads(line) for file in sorted((table / "_delta_log").glob("*.json")) for line in file.open()]
+    log = sorted((table / "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for file in log for line in file.read_text(encoding="utf-8").splitlines()]
     schema = json.loads([action["metaData"] for action in actions if "metaData" in action][-1]["schemaString"])
     types = {field["name"]: field["type"] for field in schema["fields"]}
     stage.check("type of meters in the Delta log", types["meters"], meters)
