@@ -53,5 +53,6 @@ def mend(stage: Stage, name: str, old: str, new: str) -> None:
     if text.count(old) != 1:
         raise LakeshiftError(f"The demo wants to change {old!r} in {file}, which is there {text.count(old)} times.")
     file.write_text(text.replace(old, new), encoding="utf-8")
-    stage.say(f"{file.name}:  - {old}")
-    stage.say(f"{' ' * len(file.name)}   + {new}")
+    for sign, part in (("-", old), ("+", new)):
+        for line in part.splitlines():
+            stage.say(f"{file.name}:  {sign} {line}")
