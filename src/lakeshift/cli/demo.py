@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -77,4 +79,5 @@ def demo(folder: Path | None, open_it: bool) -> None:
 def _finish(folder: Path, page: Path) -> None:
     say(f"\nAll checks passed. Look at the report: {page}")
     say(f"The pipeline files that were run are in {folder}, and the lake is in {folder / 'lakehouse'}:")
-    say(f"  lakeshift table show demo.trips --warehouse {folder / 'lakehouse'}")
+    program = "lakeshift" if shutil.which("lakeshift") else sys.argv[0]  # `make demo` runs one that is on no path
+    say(f"  {program} table show demo.trips --warehouse {folder / 'lakehouse'}")
