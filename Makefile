@@ -26,8 +26,8 @@ bin      = .venv-$(1)/bin
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-demo: .venv-3.5/.synced  ## Run the demo on Spark 3.5
-	$(call bin,3.5)/lakeshift demo
+demo: .venv-3.5/.synced  ## Run the demo on Spark 3.5 (OPEN=1 opens its report in a browser)
+	$(call bin,3.5)/lakeshift demo $(if $(OPEN),--open)
 
 test: ready  ## Lint, types, docs and the default tests on both Spark lines (SPARK=3.5 for one)
 	@$(MAKE) --no-print-directory -j$(JOBS) $(PARTS)
@@ -62,8 +62,9 @@ lint: .venv-$(FIRST)/.synced
 types: $(SPARK:%=.venv-%/.synced)
 	$(foreach line,$(SPARK),$(call bin,$(line))/mypy --cache-dir .mypy_cache/$(line) $(call said_by,types $(line)) &&) true
 
+# Not --quiet: that would hide the warnings from --strict too, and nothing would ever fail.
 docs: .venv-$(FIRST)/.synced  ## Build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(call bin,$(FIRST))/mkdocs build --strict --quiet $(call said_by,docs)
+	NO_MKDOCS_2_WARNING=1 $(call bin,$(FIRST))/mkdocs build --strict 2>&1 | sed -u '/^INFO/d' $(call said_by,docs)
 
 bench: .venv-3.5/.synced  ## Measure beside the peers (ONLY=write for one)
 	$(call bin,3.5)/python -m benchmarks $(ONLY)

@@ -27,18 +27,6 @@ def test_doctor_is_well_and_names_this_stack(stack: Stack, tmp_path: Path) -> No
     assert any(stack.spark in finding["detail"] for finding in findings if finding["subject"] == "Spark")
 
 
-@pytest.mark.once  # as `make demo` does
-def test_the_demo_tells_its_chapters_and_refuses_a_used_folder(tmp_path: Path) -> None:
-    told = run("demo", "--json", "--folder", str(tmp_path / "demo"))
-    assert told.returncode == 0, told.stderr
-    chapters = json.loads(told.stdout)["chapters"]
-    assert chapters
-    assert all(any(line.startswith("checked:") for line in chapter["told"]) for chapter in chapters)
-    again = run("demo", "--folder", str(tmp_path / "demo"))
-    assert again.returncode == 1
-    assert "is not empty" in again.stderr
-
-
 @pytest.mark.once
 def test_a_jar_that_cannot_be_had_is_named() -> None:
     program = (

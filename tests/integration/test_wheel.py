@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -59,6 +60,10 @@ def test_the_wheel_leaves_the_users_pyspark_alone_and_doctor_is_well(
     after = _installed(environment)
     assert after["pyspark"] == before["pyspark"]
     assert "lakeshift" in after
+    # What the demo runs travels in the wheel.
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {Path(name).name for name in archive.namelist() if name.startswith("lakeshift/demo/files/")}
+    assert {"arrive.yaml", "land.yaml", "landed.py", "tidy.yaml"} <= packed
     told = _run(environment, "lakeshift", "doctor", "--json")
     assert told.returncode == 0, told.stdout + told.stderr
     assert {finding["status"] for finding in json.loads(told.stdout)} <= {"ok", "skipped"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +43,16 @@ def quiet_session(lake: Lake) -> Iterator[SparkSession]:
         return
     with quiet_jvm():
         lake.spark.sparkContext.setLogLevel("ERROR")
+    _quiet_pyspark()
     yield lake.spark
+
+
+def _quiet_pyspark() -> None:
+    """Keep PySpark from printing every error of a query, with the JVM's trace, before we tell it."""
+    with suppress(ImportError):  # PySpark 3.5 does not do that
+        logger = importlib.import_module("pyspark.logger").PySparkLogger
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            logger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def read_input(

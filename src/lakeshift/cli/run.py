@@ -13,6 +13,7 @@ import click
 from lakeshift.cli.inputs import progress_bar, quiet_session
 from lakeshift.cli.options import output_options, settings
 from lakeshift.cli.output import emit, say
+from lakeshift.pipeline.summary import summarize
 
 if TYPE_CHECKING:
     from lakeshift.pipeline.plan import PipelinePlan
@@ -84,27 +85,9 @@ def _tell(event: Mapping[str, Any]) -> None:
             )
         case "step-done":
             found = "was committed already; " if event["found"] else ""
-            say(f"{event['step']} -> {event['target']}: {found}{_details(event['details'])} ({event['seconds']:.1f} s)")
-
-
-def _details(details: Mapping[str, Any]) -> str:
-    """The few numbers that tell most."""
-    told = []
-    for key, text in (
-        ("rows_written", "{} rows written"),
-        ("rows_deleted", "{} rows deleted"),
-        ("rows_quarantined", "{} rows quarantined"),
-        ("rewritten_data_files", "{} files rewritten"),
-        ("added_data_files", "{} files added"),
-    ):
-        if details.get(key):
-            told.append(text.format(details[key]))
-    if details.get("evolved"):
-        told.append("schema changed")
-    for key, text in (("snapshot_id", "snapshot {}"), ("version", "version {}"), ("instant", "instant {}")):
-        if details.get(key) is not None:
-            told.append(text.format(details[key]))
-    return ", ".join(told) or "nothing to do"
+            say(
+                f"{event['step']} -> {event['target']}: {found}{summarize(event['details'])} ({event['seconds']:.1f} s)"
+            )
 
 
 def _show(planned: PipelinePlan) -> None:

@@ -121,7 +121,8 @@ class WritePlan:
     def raise_if_refused(self, table: str) -> None:
         if self.refused:
             lines = "\n".join(f"  {line}" for line in self.refusals)
-            shown = "\n".join(f"  {line}" for line in self.diff.lines())
+            told = {f"! {refusal}" for refusal in self.refusals}
+            shown = "\n".join(f"  {line}" for line in self.diff.lines() if line not in told)
             difference = f"\nThe difference ({type(self.diff).__name__}):\n{shown}" if shown else ""
             raise SchemaMismatchError(
                 f"The batch does not fit the Delta table {table}; nothing was written.\n{lines}{difference}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lakeshift.errors import LakeshiftError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a chapter plays: an empty folder, a lake in it, and a way to speak and to show a table."""
+    """Where a chapter plays: a folder with the pipeline files, a lake in it, and a way to speak and to show a table."""
 
     folder: Path
     lake: Lake
@@ -28,22 +28,33 @@ class Stage:
             raise LakeshiftError(f"The demo's check failed: {what}: found {found!r}, expected {expected!r}.")
         self.say(f"checked: {what} = {found}")
 
+    def check_rows(self, what: str, found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> None:
+        """The same for values by key, of which only the number is told."""
+        wrong = [key for key in {*found, *expected} if key not in found or found[key] != expected.get(key)]
+        if wrong:
+            raise LakeshiftError(f"The demo's check failed: {what}: {len(wrong)} differ, among them {wrong[0]!r}.")
+        self.say(f"checked: {what}: all {len(expected)} as they were delivered")
+
 
 Chapter: TypeAlias = Callable[[Stage], None]
 
 
 def chapters(formats: Sequence[str]) -> list[tuple[str, Chapter]]:
     """Title and function of every chapter that a stack with these formats can play."""
-    from lakeshift.demo.compaction import compact
-    from lakeshift.demo.deletion_request import delete_a_customer
-    from lakeshift.demo.delta_schema import evolve_delta_schema
-    from lakeshift.demo.hudi import read_hudi
-    from lakeshift.demo.partitions import evolve_partitions
+    from lakeshift.demo import arrival, deletion_request, landing, layout
 
-    told: list[tuple[str, Chapter]] = [
-        ("A Delta table whose schema grows when asked to", evolve_delta_schema),
-        ("An Iceberg table whose partitioning changes", evolve_partitions),
-        ("A deletion request over three partition specs", delete_a_customer),
-        ("Small files of two specs, compacted", compact),
+    arrivals: tuple[str, Chapter] = (
+        ("Trips arrive in two Hudi tables", arrival.arrive)
+        if "hudi" in formats
+        else ("Trips arrive as files: this Spark has no Hudi", arrival.arrive_as_files)
+    )
+    return [
+        arrivals,
+        ("They land in Delta and are merged into an Iceberg table", landing.first_day),
+        ("The next day has a new column, and the Iceberg table other partitions", landing.second_day),
+        ("The day after needs a wider type, and the partitions change again", landing.third_day),
+        ("Changes that are refused", landing.refused),
+        ("A deletion request", deletion_request.forget_a_rider),
+        ("Compaction, and a part of the table moved to its newest partitions", layout.tidy),
+        ("The report", layout.report),
     ]
-    return [("A Hudi table read through DataSource V2", read_hudi), *told] if "hudi" in formats else told

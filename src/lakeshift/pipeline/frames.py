@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -92,11 +93,16 @@ def _by_sql(spark: SparkSession, name: str, step: Transform) -> DataFrame:
         # Inside of a query there can only be a query: a command that changes something is a syntax error here.
         return spark.sql(f"SELECT * FROM (\n{text}\n)")  # noqa: S608 - the text is the user's own
     except Exception as error:  # of PySpark, under another name in each version
-        what = str(error).strip().splitlines()
         raise ConfigError(
-            f"transform.{name}: Spark does not take this as a query: {' '.join(what[:2])} "
+            f"transform.{name}: Spark does not take this as a query: {_first_line(error)}. "
             "Names that can be used are inputs and the transforms above."
         ) from error
+
+
+def _first_line(error: Exception) -> str:
+    """What Spark says without the plan below it, with the lines of the user's text: the first one is ours."""
+    line = str(error).strip().splitlines()[0].rstrip(" ;.")
+    return re.sub(r"\bline (\d+)(,? pos)", lambda found: f"line {int(found[1]) - 1}{found[2]}", line)
 
 
 def _by_python(base: Path, name: str, step: Transform, known: Mapping[str, DataFrame]) -> DataFrame:

@@ -18,6 +18,7 @@ from pyiceberg.table.snapshots import Snapshot
 from lakeshift.errors import ConfigError
 from lakeshift.pipeline.model import IcebergAppend, IcebergMerge, IcebergOverwrite, NewTable, Rewrite
 from lakeshift.pipeline.step import RUN_ID, STEP, Explanation, RunMarks
+from lakeshift.pipeline.summary import count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -251,12 +252,13 @@ class RewriteStep:
         planned = table.plan_rewrite(**self._arguments)
         plan, stats = planned.plan, planned.filter_stats
         lines = [
-            f"{len(plan.groups)} groups: {plan.input_files} files would become about {plan.expected_output_files}"
+            f"{count(len(plan.groups), 'group')}: {count(plan.input_files, 'file')} would become about "
+            f"{plan.expected_output_files}"
             if plan.groups
             else "nothing to rewrite"
         ]
         lines[0] += ", in the table as it is before the writes"
-        lines += [f"  from spec {m.spec_id} to {plan.target_spec_id}: {m.files} files" for m in plan.moves]
+        lines += [f"  from spec {m.spec_id} to {plan.target_spec_id}: {count(m.files, 'file')}" for m in plan.moves]
         lines += [f"  {warning.message}" for warning in planned.warnings]
         shown = planned.to_dict()
         names = ("input_files", "input_bytes", "input_rows", "expected_output_files", "moves", "groups")

@@ -71,7 +71,8 @@ def open_input(
         raise
     except Exception as error:  # of PySpark, under another name in each version
         what = str(error).strip().splitlines()[0]
-        raise ConfigError(f"read.{name} cannot be read as {read.format}: {what}") from error
+        hint = _what_is_there(base, read.paths) if isinstance(read, FileRead) else ""
+        raise ConfigError(f"read.{name} cannot be read as {read.format}: {what}{hint}") from error
     columns = frame.schema.simpleString()
     if pinned is not None and as_it_was and pinned["columns"] != columns:
         raise InvalidStateError(
@@ -84,6 +85,23 @@ def open_input(
 def _key(read: Read) -> str:
     """What the file says about an input, as a short text that tells changes and no secrets."""
     return hashlib.sha256(read.model_dump_json().encode()).hexdigest()[:16]
+
+
+def _what_is_there(base: Path, paths: list[str], most: int = 8) -> str:
+    """For a local path that leads nowhere: how far it leads, and to what; else nothing."""
+    for place in paths:
+        path = Path(resolve(base, place))
+        if ":/" in place or path.exists() or any(sign in place for sign in "*?[{"):
+            continue
+        there = next(parent for parent in path.parents if parent.is_dir())
+        try:
+            names = sorted(entry.name for entry in there.iterdir() if not entry.name.startswith("."))
+        except OSError:
+            return ""
+        more = f" and {len(names) - most} more" if len(names) > most else ""
+        what = f"has {', '.join(names[:most])}{more}" if names else "is empty"
+        return f" Paths are relative to the pipeline file; the folder {there} {what}."
+    return ""
 
 
 def _iceberg(lake: Lake, read: IcebergRead, pinned: Mapping[str, Any] | None) -> tuple[DataFrame, dict[str, Any]]:

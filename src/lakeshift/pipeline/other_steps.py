@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,11 @@ class DeltaStep:
     def explain(self) -> Explanation:
         with self._sink(None) as sink:
             plan = sink.explain(self.frame)
-        plan.raise_if_refused(self.target)
+        try:
+            plan.raise_if_refused(self.target)
+        except SchemaMismatchError as error:
+            error.args = (_as_a_file_says(str(error)),)
+            raise
         return Explanation(self.name, plan.action, self.target, tuple(plan.lines()), plan.to_dict())
 
     def execute(self, marks: RunMarks, progress: Progress | None) -> dict[str, Any]:
@@ -126,6 +131,12 @@ class HudiStep:
         self.frame.write.format("hudi").options(**options).mode("append").save(self.target)
         found = HudiTimeline(self.lake.spark, self.target).find(_metadata(marks, self.name))
         return {"operation": model.operation, "instant": found and found.requested}
+
+
+def _as_a_file_says(text: str) -> str:
+    """The remedies of an error in the words of a pipeline file, where it gives them in those of Python."""
+    text = re.sub(r'evolution=\{"(\w+)": "(\w+)"\}', r"evolution: {\1: \2}", text)
+    return text.replace("enable_type_widening=True", "enable_type_widening: true")
 
 
 def _metadata(marks: RunMarks, step: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""``lakeshift delta`` and the demo's Delta chapter, on the session of the tests."""
+"""``lakeshift delta``, on the session of the tests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from lakeshift import connect
 from lakeshift.cli.app import app
 from lakeshift.cli.options import settings
-from lakeshift.demo.delta_schema import evolve_delta_schema
-from lakeshift.demo.story import Stage
 from lakeshift.errors import ConfigError, SchemaMismatchError
 from tests.integration.delta.conftest import Log
 
@@ -57,13 +54,3 @@ def test_write_creates_a_partitioned_table(spark: Any, table: Path, log: Log, tm
     assert log.action(0, "metaData")["partitionColumns"] == ["city"]
     assert isinstance(run("diff", tmp_path / "nothing", batch).exception, ConfigError)
     assert run("write", table, batch, "--set", "nonsense").exit_code == 2
-
-
-def test_the_demo_s_chapter_checks_itself(spark: Any, tmp_path: Path) -> None:
-    told: list[str] = []
-    lake = connect(warehouse=tmp_path / "lakehouse", spark=spark)
-    evolve_delta_schema(Stage(tmp_path, lake, told.append, lambda columns, rows: None))
-    text = "\n".join(told)
-    for expected in ("+ city: string", "~ amount: short -> int", "amount: the table has int, the input string"):
-        assert expected in text
-    assert "checked: rows in orders = 200" in text

@@ -75,7 +75,7 @@ def test_a_rewrite_is_explained_from_metadata(lake: Lake) -> None:
         append(lake, None)
     rewrite = RewriteStep("maintain.t", lake, Rewrite(table="db.t", options={"min-input-files": 2}))
     told = rewrite.explain()
-    assert told.lines == ("1 groups: 3 files would become about 1, in the table as it is before the writes",)
+    assert told.lines == ("1 group: 3 files would become about 1, in the table as it is before the writes",)
     assert (told.facts["input_files"], told.facts["input_rows"]) == (3, 6)
     absent = RewriteStep("maintain.n", lake, Rewrite(table="db.none")).explain()
     assert absent.lines == ("after the table was created",)

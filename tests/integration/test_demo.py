@@ -1,0 +1,69 @@
+"""The demo: as a process with all formats, and its chapters where there is no Hudi."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeshift import connect
+from lakeshift.demo.pipelines import copy_pipelines
+from lakeshift.demo.story import Stage, chapters
+from lakeshift.stack import Stack
+from tests.command import run
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "story"
+
+
+@pytest.mark.once  # as `make demo` does
+def test_the_demo_tells_its_story_and_refuses_a_used_folder(tmp_path: Path) -> None:
+    folder, opened = tmp_path / "demo", tmp_path / "opened"
+    desktop = tmp_path / "bin" / "xdg-open"  # what a desktop opens files with
+    desktop.parent.mkdir()
+    desktop.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    desktop.chmod(0o755)
+    told = run(
+        "demo", "--json", "--open", "--folder", str(folder), PATH=f"{desktop.parent}{os.pathsep}{os.environ['PATH']}"
+    )
+    assert told.returncode == 0, told.stderr
+    result = json.loads(told.stdout)
+    chapters = [chapter["told"] for chapter in result["chapters"]]
+    assert len(chapters) == 8
+    assert all(any(line.startswith("checked:") for line in chapter) for chapter in chapters)
+    arrival, _, second, third, refused, *_ = ("\n".join(chapter) for chapter in chapters)
+    assert arrival.count("V2 (BatchScan)") == 2
+    assert "log files of hudi/fares, which a read merges: 1" in second
+    assert "+ tip: double" in second
+    assert "~ meters: short -> int" in third
+    assert "fare: the table has double, the input string" in refused
+    assert "meters: int to long needs Delta 4 on Spark 4.1" in refused
+    assert "partitions by spec" in chapters[-1][0]
+    page = Path(result["report"]).read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert opened.read_text().strip() == result["report"]
+    # What the demo ran is what a user can copy; the demo mended land.yaml on the way, and nothing else.
+    for name in ("arrive.yaml", "tidy.yaml", "landed.py"):
+        assert (folder / name).read_text() == (EXAMPLES / name).read_text()
+    again = run("demo", "--folder", str(folder))
+    assert again.returncode == 1
+    assert "is not empty; the demo wants a new one" in again.stderr
+
+
+@pytest.mark.once_last
+def test_the_story_is_told_without_hudi(spark: Any, stack: Stack, tmp_path: Path) -> None:
+    if stack.hudi is not None:
+        pytest.skip("this Spark has Hudi, and the demo tells it")
+    told: list[str] = []
+    copy_pipelines(tmp_path)
+    stage = Stage(tmp_path, connect(warehouse=tmp_path / "lakehouse", spark=spark), told.append, lambda *table: None)
+    for title, chapter in chapters(stack.available_formats()):
+        told.append(title)
+        chapter(stage)
+    text = "\n".join(told)
+    assert "this Spark has no Hudi" in text
+    assert "fare: the table has double, the input string" in text
+    assert "int to long" not in text  # which this Delta can do
+    assert "checked: commits that the refused run made = 0" in text
