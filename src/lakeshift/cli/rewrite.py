@@ -12,8 +12,9 @@ import click
 
 from lakeshift.cli.inputs import quiet_session
 from lakeshift.cli.options import lake_options, open_lake, settings
-from lakeshift.cli.output import console, emit, say
+from lakeshift.cli.output import console, emit, on_terminal, say
 from lakeshift.cli.rewrite_output import show_plan, show_result, size_text, warn_of_fail_open
+from lakeshift.cli.startup import starts_no_jvm
 from lakeshift.iceberg.rewrite.options import JOB_ORDERS, RewriteOptions
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def _option(name: str, about: Any, kind: str, default: Any) -> Callable[[Callabl
 @rewrite.command()
 @click.option("--files", "with_files", is_flag=True, help="List the files of each group.")
 @_what_to_rewrite
+@starts_no_jvm
 def plan(lake: Any, name: str, wanted: dict[str, Any], with_files: bool) -> None:
     """Show what a rewrite would do: its groups, and what the filter did in each spec. Writes nothing."""
     result = lake.iceberg(name).plan_rewrite(**wanted)
@@ -115,13 +117,13 @@ def run(lake: Any, name: str, wanted: dict[str, Any], snapshot_properties: tuple
 @contextmanager
 def _progress_bar() -> Iterator[RewriteProgress | None]:
     """A bar over bytes, with the groups that are done, on a terminal; nothing where output is for machines."""
-    if settings.json or not console.is_terminal:
+    if settings.json or not on_terminal():
         yield None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[size]}"), TimeRemainingColumn()]
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console(), transient=True) as bar:
         task = bar.add_task("Planning", total=None, size="")
 
         def tell(step: RewriteStep) -> None:

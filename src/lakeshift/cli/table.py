@@ -10,6 +10,7 @@ from lakeshift.cli import change
 from lakeshift.cli.inputs import format_option, progress_bar, quiet_session, read_input
 from lakeshift.cli.options import lake_options, open_lake
 from lakeshift.cli.output import emit, say, show_table
+from lakeshift.cli.startup import starts_no_jvm
 
 if TYPE_CHECKING:
     from lakeshift.iceberg.commit.result import CommitResult
@@ -28,6 +29,7 @@ for command in (change.delete, change.update, change.merge):
 
 @table.command("list")
 @lake_options
+@starts_no_jvm
 def list_tables(catalog: str, warehouse: str, properties: tuple[str, ...]) -> None:
     """List the tables of a lake."""
     names = open_lake(catalog, warehouse, properties).iceberg_tables()
@@ -37,6 +39,7 @@ def list_tables(catalog: str, warehouse: str, properties: tuple[str, ...]) -> No
 @table.command()
 @click.argument("name")
 @lake_options
+@starts_no_jvm
 def show(name: str, catalog: str, warehouse: str, properties: tuple[str, ...]) -> None:
     """Show a table: its columns, its partition specs and what lies under each, its last snapshots."""
     found = open_lake(catalog, warehouse, properties).iceberg(name)
@@ -52,6 +55,7 @@ def show(name: str, catalog: str, warehouse: str, properties: tuple[str, ...]) -
 )
 @click.option("--set", "table_properties", multiple=True, metavar="KEY=VALUE", help="A table property (repeatable).")
 @lake_options
+@starts_no_jvm
 def create(
     name: str,
     schema: str,
@@ -76,6 +80,7 @@ def create(
 @click.option("--add", multiple=True, metavar="EXPR", help="A partition field to add, such as 'day(ts)' (repeatable).")
 @click.option("--drop", multiple=True, metavar="FIELD", help="A partition field to drop, by name or expression.")
 @lake_options
+@starts_no_jvm
 def evolve(
     name: str, add: tuple[str, ...], drop: tuple[str, ...], catalog: str, warehouse: str, properties: tuple[str, ...]
 ) -> None:
