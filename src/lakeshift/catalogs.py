@@ -133,7 +133,8 @@ def properties_from_spark(name: str, settings: Mapping[str, str]) -> dict[str, s
 
 def redact(text: str) -> str:
     """An address or message without the password that it may carry."""
-    return re.sub(r"://([^/\s:@]*):[^/\s@]+@", r"://\1:***@", text)
+    text = re.sub(r"://([^/\s:@]*):[^\s'\"]+@", r"://\1:***@", text)
+    return re.sub(r"(?i)([?&;](?:password|passwd|pwd|token|secret|sslpassword)=)[^&;\s'\"]+", r"\1***", text)
 
 
 def _sqlalchemy_uri(name: str, given: Mapping[str, str]) -> str:

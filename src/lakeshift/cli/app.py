@@ -1,6 +1,6 @@
 """The ``lakeshift`` command: finds the command groups, and turns errors into messages and exit codes.
 
-Exit codes: 0 done, 1 failed or not healthy, 2 called in a wrong way, 130 interrupted, 141 nobody reads the output.
+Exit codes: 0 done, 1 failed or not healthy, 2 called in a wrong way, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import signal
 import sys
 from typing import ClassVar, NoReturn
 
@@ -110,10 +109,10 @@ def _told_by_system(error: OSError) -> str:
 
 
 def _end_of_pipe(error: BrokenPipeError) -> NoReturn:
-    """Who read our output has seen enough, as in ``lakeshift table list | head -1``: end as other commands do."""
+    """Who read our output has seen enough, as in ``lakeshift table list | head -1``: end without a word."""
     try:
         # Python flushes standard output once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError:
         raise error from None
-    sys.exit(128 + signal.SIGPIPE)
+    sys.exit(1)

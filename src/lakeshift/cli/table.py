@@ -154,11 +154,13 @@ def _tell_append(name: str, result: CommitResult, quarantine: str | None) -> Non
 
 
 def describe(found: IcebergTable) -> dict[str, Any]:
-    """All that ``table show`` tells, ready for JSON."""
+    """All that ``table show`` tells, ready for JSON; values that look like credentials are not among it."""
+    from lakeshift.report.redaction import shown_address, shown_properties
+
     metadata = found.table.metadata
     return {
         "name": found.name,
-        "location": metadata.location,
+        "location": shown_address(metadata.location),
         "format_version": metadata.format_version,
         "current_snapshot_id": metadata.current_snapshot_id,
         "default_spec_id": metadata.default_spec_id,
@@ -172,11 +174,11 @@ def describe(found: IcebergTable) -> dict[str, Any]:
                 "snapshot_id": snapshot.snapshot_id,
                 "timestamp_ms": snapshot.timestamp_ms,
                 "operation": snapshot.summary.operation.value if snapshot.summary else None,
-                "summary": snapshot.summary.additional_properties if snapshot.summary else {},
+                "summary": shown_properties(snapshot.summary.additional_properties) if snapshot.summary else {},
             }
             for snapshot in metadata.snapshots[-10:]
         ],
-        "properties": metadata.properties,
+        "properties": shown_properties(metadata.properties),
     }
 
 
