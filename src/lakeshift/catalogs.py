@@ -80,9 +80,17 @@ def load_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
         return load(name, **properties)
     except Exception as error:  # each kind of catalog fails in a way of its own
         address = redact(properties.get("uri", "no uri"))
+        # What follows the first line is the statement that failed and where to read on, which help nobody here.
+        what = redact(str(error)).partition("\n[SQL: ")[0].partition("\n(Background on")[0].rstrip(".")
+        file = embedded_file(properties)
+        remedy = (
+            "Check its uri and credentials."
+            if file is None
+            else f"Check that {file} is an SQLite file that a catalog was made in, and that it may be read and written."
+        )
         raise ConfigError(
             f"The catalog {name!r} ({properties.get('type', 'type not given')}, {address}) cannot be opened: "
-            f"{redact(str(error))}. Check its uri and credentials."
+            f"{what}. {remedy}"
         ) from error
 
 

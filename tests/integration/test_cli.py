@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -176,8 +177,8 @@ def test_output_that_nobody_reads_ends_the_command_without_a_word(warehouse: str
 
 def test_a_catalog_file_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "catalog.db").write_text("not a database, but long enough to look like a file with a header")
-    said = refused("table list", "--warehouse", str(tmp_path), saying=str(tmp_path / "catalog.db"), **NO_JAVA)
-    assert "ConfigError: " in said
+    said = refused("table list", "--warehouse", str(tmp_path), saying="file is not a database. Check that ", **NO_JAVA)
+    assert f"Check that {tmp_path / 'catalog.db'} is an SQLite file" in said
 
 
 def test_a_folder_that_may_not_be_written_to_is_named(tmp_path: Path) -> None:
@@ -193,3 +194,15 @@ def test_passwords_stay_out_of_messages() -> None:
         said = refused("table list", "--catalog", "prod", *arguments, saying="'prod'", **NO_JAVA)
         assert "127.0.0.1:1" in said
         assert "hush" not in said
+
+
+def test_an_interrupt_ends_a_command_without_a_trace(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipeline.yaml")
+    call = [PROGRAM, "run", str(tmp_path / "pipeline.yaml"), "--plan"]
+    with (
+        subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command,
+        (tmp_path / "pipeline.yaml").open("w"),  # Opens when the command has come as far as reading its file.
+    ):
+        command.send_signal(signal.SIGINT)
+        out, error = command.communicate(timeout=60)
+    assert (command.returncode, out, error.strip()) == (130, "", "Interrupted.")

@@ -14,6 +14,7 @@ from typing import ClassVar, NoReturn
 import click
 
 from lakeshift import __version__
+from lakeshift.catalogs import redact
 from lakeshift.cli.options import settings
 from lakeshift.cli.startup import begin_process
 from lakeshift.errors import LakeshiftError
@@ -57,7 +58,7 @@ def app() -> None:
 
 
 def main() -> None:
-    """The entry point of the ``lakeshift`` script."""
+    """Run the command that the process was called with, and end the process."""
     begin_process()
     try:
         # Not standalone, so that errors are told in one way; then a command's exit code is what comes back.
@@ -82,7 +83,7 @@ def main() -> None:
 def _fail(error: Exception, message: str, code: int = 1) -> NoReturn:
     if settings.debug:
         raise error
-    kind = type(error).__name__
+    kind, message = type(error).__name__, redact(message)
     if settings.json:
         click.echo(json.dumps({"error": {"type": kind, "message": message}}), err=True)
     else:

@@ -26,6 +26,8 @@ def begin_process() -> None:
     # Starting is importing: a few hundred thousand objects that all stay, and that Python's collector would look
     # through again and again, for a tenth of the time of a short command.
     gc.set_threshold(100_000, 50, 100)
+    if sys.stdout is None:  # Closed by the shell, as `>&-` does.
+        sys.stdout = io.StringIO()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A name that a terminal's encoding does not have is shown by its code, and is no reason to fail.
