@@ -94,6 +94,21 @@ def load_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
         ) from error
 
 
+def load_catalog_to_read(name: str, properties: Mapping[str, str]) -> Catalog:
+    """Open the catalog to look into it: quickly, if it is an SQLite file; nothing can be written through that."""
+    import sqlite3
+
+    file = embedded_file(properties)
+    if file is not None and not properties.get("py-catalog-impl"):
+        from lakeshift.embedded_reader import EmbeddedReader
+
+        try:
+            return EmbeddedReader(name, file, properties)
+        except sqlite3.Error:
+            pass  # PyIceberg makes a catalog of an empty file, or says what is wrong with another.
+    return load_catalog(name, properties)
+
+
 def embedded_properties(warehouse: str | Path) -> dict[str, str]:
     """An SQLite catalog in the warehouse folder; Iceberg's Java runtime can share it."""
     text = str(warehouse)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -54,8 +54,10 @@ class Lake:
         properties: Mapping[str, str],
         spark: SparkSession | None = None,
         formats: tuple[str, ...] | None = None,
+        load: Callable[[str, Mapping[str, str]], Catalog] = load_catalog,
     ) -> None:
         self.name = name
+        self._load = load
         self._properties = dict(properties)
         self._spark = spark
         self._formats = formats
@@ -73,7 +75,7 @@ class Lake:
                 f"There is no lake at {file.parent} (no {file.name} in it). "
                 "Check the warehouse path, or create the first table there."
             )
-        return load_catalog(self.name, self._properties)
+        return self._load(self.name, self._properties)
 
     @cached_property
     def stack(self) -> Stack:

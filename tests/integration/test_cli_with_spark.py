@@ -110,12 +110,12 @@ def test_rows_are_written_changed_compacted_and_piped_from_a_shell(tmp_path: Pat
 
         # Delta tables are compared with, refused and evolved.
         table, batch, more = (str(tmp_path / name) for name in ("delta", "batch.json", "more.json"))
-        Path(batch).write_text('{"a": 1}\n')
+        Path(batch).write_text('{"a": 1, "k": "x"}\n')
         Path(more).write_text('{"a": 2, "b": "x"}\n')
-        new = ["-p", "a", "--set", "delta.appendOnly=true"]
+        new = ["-p", "k", "--set", "delta.appendOnly=true"]
         assert "Wrote 1 rows" in told("delta write", table, batch, *new, by=series)
         first = (tmp_path / "delta" / "_delta_log" / f"{0:020}.json").read_text()
-        assert '"partitionColumns":["a"]' in first
+        assert '"partitionColumns":["k"]' in first
         assert '"delta.appendOnly":"true"' in first
         assert told("delta diff", table, more, by=series) == "NewColumns\n+ b: string\n"
         diff = printed("delta diff", table, more, by=series)

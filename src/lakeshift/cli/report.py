@@ -36,7 +36,7 @@ def report(
         raise click.UsageError("Give -o PATH, such as -o report.html, or --json for the facts alone.")
     if output is not None:
         check_path(output)
-    table = open_lake(catalog, warehouse, properties).iceberg(name)
+    table = open_lake(catalog, warehouse, properties, to_read=True).iceberg(name)
     made = table.make_report(branch=branch, arguments=_which_lake(catalog, warehouse))
     written = None if output is None else made.write(output)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,14 +28,17 @@ def rewrite() -> None:
     """Plan and run the compaction of an Iceberg table."""
 
 
-def _what_to_rewrite(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The table, the filter, and every option of a rewrite; the command takes ``lake``, ``name`` and ``wanted``."""
+def _what_to_rewrite(command: Callable[..., Any], *, to_read: bool = False) -> Callable[..., Any]:
+    """The table, the filter, and every option of a rewrite; the command takes ``lake``, ``name`` and ``wanted``.
+
+    ``to_read`` says that the command changes nothing.
+    """
 
     @wraps(command)
     def with_arguments(name: str, catalog: str, warehouse: str, properties: tuple[str, ...], **given: Any) -> None:
         own = {key: given.pop(key) for key in list(given) if key in ("with_files", "snapshot_properties")}
         wanted = {key: value for key, value in given.items() if value is not None}
-        command(open_lake(catalog, warehouse, properties), name, wanted, **own)
+        command(open_lake(catalog, warehouse, properties, to_read=to_read), name, wanted, **own)
 
     decorated: Callable[..., Any] = lake_options(with_arguments)
     for item in reversed(fields(RewriteOptions)):
@@ -74,7 +77,7 @@ def _option(name: str, about: Any, kind: str, default: Any) -> Callable[[Callabl
 
 @rewrite.command()
 @click.option("--files", "with_files", is_flag=True, help="List the files of each group.")
-@_what_to_rewrite
+@partial(_what_to_rewrite, to_read=True)
 @starts_no_jvm
 def plan(lake: Any, name: str, wanted: dict[str, Any], with_files: bool) -> None:
     """Show what a rewrite would do: its groups, and what the filter did in each spec. Writes nothing."""

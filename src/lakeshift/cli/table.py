@@ -32,7 +32,7 @@ for command in (change.delete, change.update, change.merge):
 @starts_no_jvm
 def list_tables(catalog: str, warehouse: str, properties: tuple[str, ...]) -> None:
     """List the tables of a lake."""
-    names = open_lake(catalog, warehouse, properties).iceberg_tables()
+    names = open_lake(catalog, warehouse, properties, to_read=True).iceberg_tables()
     emit(names, lambda: show_table(["Table"], [[name] for name in names]))
 
 
@@ -42,7 +42,7 @@ def list_tables(catalog: str, warehouse: str, properties: tuple[str, ...]) -> No
 @starts_no_jvm
 def show(name: str, catalog: str, warehouse: str, properties: tuple[str, ...]) -> None:
     """Show a table: its columns, its partition specs and what lies under each, its last snapshots."""
-    found = open_lake(catalog, warehouse, properties).iceberg(name)
+    found = open_lake(catalog, warehouse, properties, to_read=True).iceberg(name)
     described = describe(found)
     emit(described, lambda: _show(described))
 

@@ -43,11 +43,11 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize(
     ("command", "not_imported"),
     [
-        ("table list", NOT_FOR_METADATA | COLUMNAR),
-        ("table show db.events", NOT_FOR_METADATA | {"datafusion"}),
+        ("table list", NOT_FOR_METADATA | COLUMNAR | {"sqlalchemy"}),
+        ("table show db.events", NOT_FOR_METADATA | {"datafusion", "sqlalchemy"}),
         ("table evolve db.events --add bucket(4,id)", NOT_FOR_METADATA | {"datafusion"}),
-        ("rewrite plan db.events", NOT_FOR_METADATA),
-        ("report db.events --json", NOT_FOR_METADATA),
+        ("rewrite plan db.events", NOT_FOR_METADATA | {"sqlalchemy"}),
+        ("report db.events --json", NOT_FOR_METADATA | {"sqlalchemy"}),
     ],
 )
 def test_a_command_on_metadata_imports_only_what_it_needs(warehouse: str, command: str, not_imported: set[str]) -> None:
