@@ -74,15 +74,30 @@ def test_a_table_is_created_evolved_and_shown_whatever_its_name_is(tmp_path: Pat
     assert shown == f"table\n{name}\n".encode("ascii", "backslashreplace").decode()
 
 
-def test_a_terminal_gets_a_drawn_table(warehouse: str) -> None:
+def on_a_terminal(*arguments: str) -> tuple[int, str]:
     leader, follower = pty.openpty()
-    done = subprocess.run([PROGRAM, "table", "show", "db.t", "--warehouse", warehouse], stdout=follower, check=False)
+    done = subprocess.run([PROGRAM, *arguments], stdout=follower, stderr=follower, check=False)
     os.close(follower)
     text = os.read(leader, 100_000).decode()
     os.close(leader)
-    assert done.returncode == 0
+    return done.returncode, text
+
+
+def test_a_terminal_gets_a_drawn_table(warehouse: str) -> None:
+    code, text = on_a_terminal("table", "show", "db.t", "--warehouse", warehouse)
+    assert code == 0
     assert "Partition specs" in text
     assert "│" in text
+
+
+def test_a_name_cannot_play_with_the_terminal(tmp_path: Path) -> None:
+    title = "\x1b]0;owned\x07"
+    told("table create", f"db.{title}", "--schema", "id bigint", "--warehouse", str(tmp_path), **NO_JAVA)
+    for arguments in (["table", "list"], ["table", "show", f"db.{title}"], ["table", "show", f"db.{title}{title}"]):
+        _, text = on_a_terminal(*arguments, "--warehouse", str(tmp_path))
+        assert r"db.\x1b]0;owned\x07" in text
+        assert title not in text
+    assert told("table list", "--warehouse", str(tmp_path), **NO_JAVA) == "table\ndb.\\x1b]0;owned\\x07\n"
 
 
 def test_schemas_of_outputs_are_listed_and_printed() -> None:

@@ -16,6 +16,7 @@ import click
 from lakeshift import __version__
 from lakeshift.catalogs import redact
 from lakeshift.cli.options import settings
+from lakeshift.cli.output import visible
 from lakeshift.cli.startup import begin_process
 from lakeshift.errors import LakeshiftError
 
@@ -87,7 +88,7 @@ def _fail(error: Exception, message: str, code: int = 1) -> NoReturn:
     if settings.json:
         click.echo(json.dumps({"error": {"type": kind, "message": message}}), err=True)
     else:
-        click.echo(f"{click.style(f'{kind}:', fg='red', bold=True)} {message}", err=True)
+        click.echo(f"{click.style(f'{kind}:', fg='red', bold=True)} {visible(message)}", err=True)
     sys.exit(code)
 
 

@@ -44,16 +44,17 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: 
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     if not on_terminal():
         for line in [[column.lower() for column in columns], *texts]:
-            sys.stdout.write("\t".join(_one_cell(cell) for cell in line) + "\n")
+            # A tab or a line end inside a value would begin another cell or row.
+            sys.stdout.write("\t".join(visible(cell.replace("\\", "\\\\"), "") for cell in line) + "\n")
         return
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=escape(title) or None, title_justify="left", header_style="bold")
+    table = Table(title=escape(visible(title)) or None, title_justify="left", header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for line in texts:
-        table.add_row(*(escape(cell) for cell in line))
+        table.add_row(*(escape(visible(cell)) for cell in line))
     console().print(table)
 
 
@@ -64,13 +65,16 @@ def say(text: str, style: str = "") -> None:
         return
     from rich.markup import escape
 
-    console().print(escape(text), style=style or None)
+    console().print(escape(visible(text)), style=style or None)
 
 
-def _one_cell(text: str) -> str:
-    """Text in which a tab or a line end, which would begin another cell or row, is written as in Python."""
-    if text.isprintable() and "\\" not in text:
+def visible(text: str, kept: str = "\n\t") -> str:
+    """Text in which what cannot be seen is written as in Python, but for ``kept``.
+
+    Names and values of tables are others' work: on a terminal they must not move the cursor or change its title.
+    """
+    if text.isprintable():
         return text
     return "".join(
-        each if each.isprintable() and each != "\\" else each.encode("unicode_escape").decode() for each in text
+        each if each.isprintable() or each in kept else each.encode("unicode_escape").decode() for each in text
     )

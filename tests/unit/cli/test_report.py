@@ -66,6 +66,8 @@ def test_json_gives_the_facts_alone_or_beside_the_page(warehouse: str, tmp_path:
     ("arguments", "code", "said"),
     [
         (["db.events", "-o", "/nonexistent/x.html"], 1, "There is no folder /nonexistent"),
+        (["db.events", "-o", "/dev/stdout"], 1, "/dev/stdout is not a file that a report could replace"),
+        (["db.events", "-o", "/proc/x.html"], 1, "The report cannot be written to /proc/x.html: "),
         (["db.events", "-o", "x.html", "--branch", "audit"], 1, "has no branch 'audit'; it has main"),
     ],
 )
