@@ -54,22 +54,22 @@ def test_a_piped_table_is_tab_separated(warehouse: str) -> None:
     assert lines[:2] == ["id\tcolumn\ttype\trequired", "1\tid\tlong\t"]
 
 
-def test_a_table_is_created_evolved_and_shown_whatever_its_name_is(tmp_path: Path) -> None:
+def test_a_table_is_created_evolved_and_shown_whatever_its_name_is(series: Run, tmp_path: Path) -> None:
     lake, name = str(tmp_path / "lake of 'mine'"), 'dß."o\'clock" \u2013 表'
     arguments = ["--schema", "id bigint, ts timestamp", "-p", "day(ts)", "--warehouse", lake]
-    made = printed("table create", name, *arguments, "--set", "owner=a=b", "--set", "my.secret-key=hush", **NO_JAVA)
+    made = printed("table create", name, *arguments, "--set", "owner=a=b", "--set", "my.secret-key=hush", by=series)
     assert (made["name"], made["properties"]["owner"], made["snapshots"]) == (name, "a=b", [])
     assert made["properties"]["my.secret-key"] == "(not shown)"
-    evolved = printed("table evolve", name, "--add", "bucket(4, id)", "--warehouse", lake, **NO_JAVA)
-    assert evolved == printed("table show", name, "--warehouse", lake, **NO_JAVA)
+    evolved = printed("table evolve", name, "--add", "bucket(4, id)", "--warehouse", lake, by=series)
+    assert evolved == printed("table show", name, "--warehouse", lake, by=series)
     assert [column["name"] for column in evolved["columns"]] == ["id", "ts"]
     assert [(spec["spec_id"], spec["fields"], spec["is_default"]) for spec in evolved["specs"]] == [
         (0, ["day(ts)"], False),
         (1, ["day(ts)", "bucket(4, id)"], True),
     ]
-    told_so = told("table evolve", name, "--drop", "day(ts)", "--warehouse", lake, **NO_JAVA)
+    told_so = told("table evolve", name, "--drop", "day(ts)", "--warehouse", lake, by=series)
     assert told_so == f"{name} is now written under spec 2: bucket(4, id)\n"
-    assert told("table list", "--warehouse", lake, **NO_JAVA) == f"table\n{name}\n"
+    assert told("table list", "--warehouse", lake, by=series) == f"table\n{name}\n"
     shown = told("table list", "--warehouse", lake, PYTHONIOENCODING="ascii", **NO_JAVA)
     assert shown == f"table\n{name}\n".encode("ascii", "backslashreplace").decode()
 
@@ -90,14 +90,14 @@ def test_a_terminal_gets_a_drawn_table(warehouse: str) -> None:
     assert "│" in text
 
 
-def test_a_name_cannot_play_with_the_terminal(tmp_path: Path) -> None:
+def test_a_name_cannot_play_with_the_terminal(series: Run, tmp_path: Path) -> None:
     title = "\x1b]0;owned\x07"
-    told("table create", f"db.{title}", "--schema", "id bigint", "--warehouse", str(tmp_path), **NO_JAVA)
-    for arguments in (["table", "list"], ["table", "show", f"db.{title}"], ["table", "show", f"db.{title}{title}"]):
+    told("table create", f"db.{title}", "--schema", "id bigint", "--warehouse", str(tmp_path), by=series)
+    for arguments in (["table", "list"], ["table", "show", f"db.{title}{title}"]):
         _, text = on_a_terminal(*arguments, "--warehouse", str(tmp_path))
         assert r"db.\x1b]0;owned\x07" in text
         assert title not in text
-    assert told("table list", "--warehouse", str(tmp_path), **NO_JAVA) == "table\ndb.\\x1b]0;owned\\x07\n"
+    assert told("table list", "--warehouse", str(tmp_path), by=series) == "table\ndb.\\x1b]0;owned\\x07\n"
 
 
 def test_schemas_of_outputs_are_listed_and_printed() -> None:
