@@ -135,6 +135,7 @@ def test_a_wrong_value_is_told_with_the_remedy(series: Run, tmp_path: Path) -> N
     for failed in (
         refused("delta diff", "table", "batch.json", saying=no_java, by=series),
         refused("delta write", "table", "batch.json", saying=no_java, by=series),
+        refused("hudi explain", "table", saying=no_java, by=series),
     ):
         assert "Install a Java 17 runtime" in failed
 

@@ -39,7 +39,6 @@ def test_the_demo_tells_its_chapters_and_leaves_a_hudi_table_to_explain(tmp_path
         path = printed("hudi explain", str(table), by=series)
         assert (Path(path["table"]).name, path["uses_v2"]) == (table.name, True)
         assert "V1 (FileScan), since " in told("hudi explain", str(table), "--v1", by=series)
-        refused("hudi explain", str(tmp_path / "nothing"), saying=str(tmp_path / "nothing"), by=series)
         settings = printed("hudi settings", by=series)
         assert "HoodieSparkSessionExtension" in settings["spark.sql.extensions"]
         assert told("hudi settings", by=series).startswith("setting\tvalue\nspark.")
