@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from lakeshift.catalogs import catalog_properties, embedded_file, load_catalog
+from lakeshift.catalogs import catalog_properties, embedded_file, load_catalog, redact
 from lakeshift.errors import ConfigError
 from lakeshift.stack import Stack, check_formats, installed_stack
 
@@ -123,7 +123,7 @@ class Lake:
 
     def iceberg(self, name: str) -> IcebergTable:
         """The Iceberg table of that name, such as ``db.events``."""
-        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
         from lakeshift.iceberg.table import IcebergTable
 
@@ -132,6 +132,12 @@ class Lake:
         except (NoSuchTableError, NoSuchNamespaceError):
             there = ", ".join(self.iceberg_tables()) or "none yet"
             raise ConfigError(f"There is no table {name!r} in catalog {self.name!r}; tables there: {there}.") from None
+        except (OSError, ValueError, ValidationError) as error:  # of the store, or of PyIceberg's models
+            what = redact(" ".join(str(error).split("\n    For further")[0].split())).rstrip(".")
+            raise ConfigError(
+                f"The table {name!r} is in catalog {self.name!r}, but its metadata file cannot be read: {what}. Check "
+                "that the file which the catalog points to is there and whole, and that it may be read from here."
+            ) from error
         return IcebergTable(self, table)
 
     def find_iceberg(self, name: str) -> IcebergTable | None:

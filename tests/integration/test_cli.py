@@ -197,6 +197,17 @@ def test_a_catalog_file_that_is_none_is_named(tmp_path: Path) -> None:
     assert f"Check that {tmp_path / 'catalog.db'} is an SQLite file" in said
 
 
+def test_a_table_whose_metadata_is_damaged_or_gone_is_told(series: Run, tmp_path: Path) -> None:
+    where = ["--warehouse", str(tmp_path)]
+    made = printed("table create", "db.t", "--schema", "id bigint", *where, by=series)
+    [metadata] = Path(made["location"].removeprefix("file://"), "metadata").glob("*.json")
+    start = "ConfigError: The table 'db.t' is in catalog 'local', but its metadata file cannot be read: "
+    metadata.write_text("nonsense")
+    assert "Invalid JSON" in refused("table show", "db.t", *where, saying=start, by=series)
+    metadata.unlink()
+    assert metadata.name in refused("rewrite plan", "db.t", *where, saying=start, by=series)
+
+
 def test_a_folder_that_may_not_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     lake = str(tmp_path / "file" / "lake")
