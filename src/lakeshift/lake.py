@@ -127,8 +127,9 @@ class Lake:
 
         from lakeshift.iceberg.table import IcebergTable
 
+        catalog, identifier = self.catalog, self._identifier(name)
         try:
-            table = self.catalog.load_table(self._identifier(name))
+            table = catalog.load_table(identifier)
         except (NoSuchTableError, NoSuchNamespaceError):
             there = ", ".join(self.iceberg_tables()) or "none yet"
             raise ConfigError(f"There is no table {name!r} in catalog {self.name!r}; tables there: {there}.") from None
