@@ -17,7 +17,7 @@ from lakeshift import __version__
 from lakeshift.catalogs import redact
 from lakeshift.cli.options import settings
 from lakeshift.cli.output import visible
-from lakeshift.cli.startup import begin_process
+from lakeshift.cli.startup import begin_process, was_interrupted
 from lakeshift.errors import LakeshiftError
 
 
@@ -67,8 +67,7 @@ def main() -> None:
         sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except (KeyboardInterrupt, click.Abort):
-        click.echo("Interrupted.", err=True)
-        sys.exit(130)
+        _end_interrupted()
     except BrokenPipeError as error:
         _end_of_pipe(error)
     except click.ClickException as error:
@@ -84,12 +83,19 @@ def main() -> None:
 def _fail(error: Exception, message: str, code: int = 1) -> NoReturn:
     if settings.debug:
         raise error
+    if was_interrupted():
+        _end_interrupted()
     kind, message = type(error).__name__, redact(message)
     if settings.json:
         click.echo(json.dumps({"error": {"type": kind, "message": message}}), err=True)
     else:
         click.echo(f"{click.style(f'{kind}:', fg='red', bold=True)} {visible(message)}", err=True)
     sys.exit(code)
+
+
+def _end_interrupted() -> NoReturn:
+    click.echo("Interrupted.", err=True)
+    sys.exit(130)
 
 
 def _misused(error: click.ClickException) -> NoReturn:

@@ -72,6 +72,35 @@ def test_a_process_that_is_not_the_command_line_s_keeps_its_pandas() -> None:
     assert sys.meta_path == finders
 
 
+SWALLOWED = """
+import os, signal, sys
+from lakeshift.cli import app, main, startup
+from lakeshift.errors import StackError
+
+def swallow():
+    if "--interrupt" in sys.argv:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            pass
+    raise StackError("Spark did not start.")
+
+app.app = lambda standalone_mode: swallow()
+main()
+"""
+
+
+def test_an_interrupt_that_became_another_error_ends_as_an_interrupt() -> None:
+    ends = [
+        subprocess.run([sys.executable, "-c", SWALLOWED, option], capture_output=True, text=True, check=False)
+        for option in ("--plain", "--interrupt")
+    ]
+    assert [(end.returncode, end.stderr) for end in ends] == [
+        (1, "StackError: Spark did not start.\n"),
+        (130, "Interrupted.\n"),
+    ]
+
+
 def imported_by(*arguments: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", AND_TELL, *arguments],
