@@ -1,16 +1,33 @@
-"""The command line as people and programs call it: as a process."""
+"""The command line as people and programs call it: as a process.
+
+``told``, ``printed`` and ``refused`` take a command's name first and as it stands, so that a test can read in the
+tests which commands have been seen to succeed, in text and as JSON, and to fail
+(see ``tests/unit/cli/test_every_command.py``).
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from lakeshift.cli.outputs import FAILURE, json_schema
 
 PROGRAM = str(Path(sys.executable).parent / "lakeshift")
+# What runs with these misses Java at once if it looks for it.
+NO_JAVA = {"PATH": "/nonexistent", "JAVA_HOME": "/nonexistent"}
+
+Done = subprocess.CompletedProcess[str]
+Run = Callable[..., Done]
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **environment: str) -> Done:
     return subprocess.run(
         [PROGRAM, *arguments],
         capture_output=True,
@@ -19,3 +36,34 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         timeout=300,
         check=False,
     )
+
+
+def told(command: str, *arguments: str, by: Run = run, **environment: str) -> str:
+    """What a command that succeeds tells people; nothing may be on standard error."""
+    done = by(*command.split(), *arguments, **environment)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout
+
+
+def printed(command: str, *arguments: str, by: Run = run, code: int = 0, **environment: str) -> Any:
+    """What a command prints as JSON, held against the schema that is published for it."""
+    done = by(*command.split(), *arguments, "--json", **environment)
+    assert (done.returncode, done.stderr) == (code, ""), done
+    return valid(command, json.loads(done.stdout))
+
+
+def refused(command: str, *arguments: str, saying: str, code: int = 1, by: Run = run, **environment: str) -> str:
+    """What a command that fails says on standard error: with a remedy, and without a trace. Nothing else is told."""
+    done = by(*command.split(), *arguments, **environment)
+    assert (done.returncode, done.stdout) == (code, ""), done
+    if "--json" in arguments:
+        valid(FAILURE, json.loads(done.stderr))
+    assert saying in done.stderr, done
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def valid(name: str, data: Any) -> Any:
+    """The data, if it is of the schema that is published under this name."""
+    Draft202012Validator(json_schema(name)).validate(data)
+    return data

@@ -80,10 +80,33 @@ def load_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
         return load(name, **properties)
     except Exception as error:  # each kind of catalog fails in a way of its own
         address = redact(properties.get("uri", "no uri"))
+        # What follows the first line is the statement that failed and where to read on, which help nobody here.
+        what = redact(str(error)).partition("\n[SQL: ")[0].partition("\n(Background on")[0].rstrip(".")
+        file = embedded_file(properties)
+        remedy = (
+            "Check its uri and credentials."
+            if file is None
+            else f"Check that {file} is an SQLite file that a catalog was made in, and that it may be read and written."
+        )
         raise ConfigError(
             f"The catalog {name!r} ({properties.get('type', 'type not given')}, {address}) cannot be opened: "
-            f"{redact(str(error))}. Check its uri and credentials."
+            f"{what}. {remedy}"
         ) from error
+
+
+def load_catalog_to_read(name: str, properties: Mapping[str, str]) -> Catalog:
+    """Open the catalog to look into it: quickly, if it is an SQLite file; nothing can be written through that."""
+    import sqlite3
+
+    file = embedded_file(properties)
+    if file is not None and not properties.get("py-catalog-impl"):
+        from lakeshift.embedded_reader import EmbeddedReader
+
+        try:
+            return EmbeddedReader(name, file, properties)
+        except sqlite3.Error:
+            pass  # PyIceberg makes a catalog of an empty file, or says what is wrong with another.
+    return load_catalog(name, properties)
 
 
 def embedded_properties(warehouse: str | Path) -> dict[str, str]:
@@ -133,7 +156,8 @@ def properties_from_spark(name: str, settings: Mapping[str, str]) -> dict[str, s
 
 def redact(text: str) -> str:
     """An address or message without the password that it may carry."""
-    return re.sub(r"://([^/\s:@]*):[^/\s@]+@", r"://\1:***@", text)
+    text = re.sub(r"://([^/\s:@]*):[^\s'\"]+@", r"://\1:***@", text)
+    return re.sub(r"(?i)([?&;](?:password|passwd|pwd|token|secret|sslpassword)=)[^&;\s'\"]+", r"\1***", text)
 
 
 def _sqlalchemy_uri(name: str, given: Mapping[str, str]) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from lakeshift.catalogs import catalog_properties, embedded_file, load_catalog
+from lakeshift.catalogs import catalog_properties, embedded_file, load_catalog, redact
 from lakeshift.errors import ConfigError
 from lakeshift.stack import Stack, check_formats, installed_stack
 
@@ -54,8 +54,10 @@ class Lake:
         properties: Mapping[str, str],
         spark: SparkSession | None = None,
         formats: tuple[str, ...] | None = None,
+        load: Callable[[str, Mapping[str, str]], Catalog] = load_catalog,
     ) -> None:
         self.name = name
+        self._load = load
         self._properties = dict(properties)
         self._spark = spark
         self._formats = formats
@@ -73,7 +75,7 @@ class Lake:
                 f"There is no lake at {file.parent} (no {file.name} in it). "
                 "Check the warehouse path, or create the first table there."
             )
-        return load_catalog(self.name, self._properties)
+        return self._load(self.name, self._properties)
 
     @cached_property
     def stack(self) -> Stack:
@@ -121,15 +123,22 @@ class Lake:
 
     def iceberg(self, name: str) -> IcebergTable:
         """The Iceberg table of that name, such as ``db.events``."""
-        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, ValidationError
 
         from lakeshift.iceberg.table import IcebergTable
 
+        catalog, identifier = self.catalog, self._identifier(name)
         try:
-            table = self.catalog.load_table(self._identifier(name))
+            table = catalog.load_table(identifier)
         except (NoSuchTableError, NoSuchNamespaceError):
             there = ", ".join(self.iceberg_tables()) or "none yet"
             raise ConfigError(f"There is no table {name!r} in catalog {self.name!r}; tables there: {there}.") from None
+        except (OSError, ValueError, ValidationError) as error:  # of the store, or of PyIceberg's models
+            what = redact(" ".join(str(error).split("\n    For further")[0].split())).rstrip(".")
+            raise ConfigError(
+                f"The table {name!r} is in catalog {self.name!r}, but its metadata file cannot be read: {what}. Check "
+                "that the file which the catalog points to is there and whole, and that it may be read from here."
+            ) from error
         return IcebergTable(self, table)
 
     def find_iceberg(self, name: str) -> IcebergTable | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from lakeshift import connect
 from lakeshift.demo.pipelines import copy_pipelines
 from lakeshift.demo.story import Stage, chapters
 from lakeshift.stack import Stack
-from tests.command import run
+from tests.command import printed, refused, told
+from tests.command_series import command_series
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "story"
 
@@ -25,11 +25,8 @@ def test_the_demo_tells_its_story_and_refuses_a_used_folder(tmp_path: Path) -> N
     desktop.parent.mkdir()
     desktop.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
     desktop.chmod(0o755)
-    told = run(
-        "demo", "--json", "--open", "--folder", str(folder), PATH=f"{desktop.parent}{os.pathsep}{os.environ['PATH']}"
-    )
-    assert told.returncode == 0, told.stderr
-    result = json.loads(told.stdout)
+    path = f"{desktop.parent}{os.pathsep}{os.environ['PATH']}"
+    result = printed("demo", "--open", "--folder", str(folder), PATH=path)
     chapters = [chapter["told"] for chapter in result["chapters"]]
     assert len(chapters) == 8
     assert all(any(line.startswith("checked:") for line in chapter) for chapter in chapters)
@@ -47,22 +44,30 @@ def test_the_demo_tells_its_story_and_refuses_a_used_folder(tmp_path: Path) -> N
     # What the demo ran is what a user can copy; the demo mended land.yaml on the way, and nothing else.
     for name in ("arrive.yaml", "tidy.yaml", "landed.py"):
         assert (folder / name).read_text() == (EXAMPLES / name).read_text()
-    again = run("demo", "--folder", str(folder))
-    assert again.returncode == 1
-    assert "is not empty; the demo wants a new one" in again.stderr
+    refused("demo", "--folder", str(folder), saying="is not empty; the demo wants a new one")
+
+    # The Hudi tables that it leaves are there to ask about.
+    table = next(folder.rglob(".hoodie")).parent
+    with command_series(tmp_path / "series") as series:
+        read = printed("hudi explain", str(table), by=series)
+        assert (Path(read["table"]).name, read["uses_v2"]) == (table.name, True)
+        assert "V1 (FileScan), since " in told("hudi explain", str(table), "--v1", by=series)
+        settings = printed("hudi settings", by=series)
+        assert "HoodieSparkSessionExtension" in settings["spark.sql.extensions"]
+        assert told("hudi settings", by=series).startswith("setting\tvalue\nspark.")
 
 
 @pytest.mark.once_last
 def test_the_story_is_told_without_hudi(spark: Any, stack: Stack, tmp_path: Path) -> None:
     if stack.hudi is not None:
         pytest.skip("this Spark has Hudi, and the demo tells it")
-    told: list[str] = []
+    lines: list[str] = []
     copy_pipelines(tmp_path)
-    stage = Stage(tmp_path, connect(warehouse=tmp_path / "lakehouse", spark=spark), told.append, lambda *table: None)
+    stage = Stage(tmp_path, connect(warehouse=tmp_path / "lakehouse", spark=spark), lines.append, lambda *table: None)
     for title, chapter in chapters(stack.available_formats()):
-        told.append(title)
+        lines.append(title)
         chapter(stage)
-    text = "\n".join(told)
+    text = "\n".join(lines)
     assert "this Spark has no Hudi" in text
     assert "fare: the table has double, the input string" in text
     assert "int to long" not in text  # which this Delta can do

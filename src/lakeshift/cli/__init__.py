@@ -1,5 +1,12 @@
 """The command line, one module a command group. Progress, colour and JSON live here; the work does not."""
 
-from lakeshift.cli.app import main
+from __future__ import annotations
 
-__all__ = ["main"]
+
+def main() -> None:
+    """The entry point of the ``lakeshift`` script."""
+    try:
+        from lakeshift.cli.app import main as run_command
+    except KeyboardInterrupt:  # Even an interrupt in the first moment ends without a trace.
+        raise SystemExit(130) from None
+    run_command()

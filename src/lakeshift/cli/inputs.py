@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakeshift.cli.options import settings
-from lakeshift.cli.output import console
+from lakeshift.cli.output import console, on_terminal
 from lakeshift.cli.quiet import quiet_jvm
 from lakeshift.errors import ConfigError
 
@@ -81,12 +81,12 @@ def read_input(
 @contextmanager
 def progress_bar(title: str) -> Iterator[Progress | None]:
     """A bar over the tasks of a job, on a terminal; nothing when piped or when JSON was asked for."""
-    if settings.json or not console.is_terminal:
+    if settings.json or not on_terminal():
         yield None
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console(), transient=True) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

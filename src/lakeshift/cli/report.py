@@ -7,6 +7,7 @@ from click.core import ParameterSource
 
 from lakeshift.cli.options import lake_options, open_lake, settings
 from lakeshift.cli.output import emit, say
+from lakeshift.cli.startup import starts_no_jvm
 
 
 @click.command()
@@ -15,6 +16,7 @@ from lakeshift.cli.output import emit, say
 @click.option("--branch", help="The branch to look at, main by default.")
 @click.option("--open", "open_it", is_flag=True, help="Open the page in a browser.")
 @lake_options
+@starts_no_jvm
 def report(
     name: str,
     output: str | None,
@@ -34,7 +36,7 @@ def report(
         raise click.UsageError("Give -o PATH, such as -o report.html, or --json for the facts alone.")
     if output is not None:
         check_path(output)
-    table = open_lake(catalog, warehouse, properties).iceberg(name)
+    table = open_lake(catalog, warehouse, properties, to_read=True).iceberg(name)
     made = table.make_report(branch=branch, arguments=_which_lake(catalog, warehouse))
     written = None if output is None else made.write(output)
 

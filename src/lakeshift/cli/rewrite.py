@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lakeshift.cli.inputs import quiet_session
 from lakeshift.cli.options import lake_options, open_lake, settings
-from lakeshift.cli.output import console, emit, say
+from lakeshift.cli.output import console, emit, on_terminal, say
 from lakeshift.cli.rewrite_output import show_plan, show_result, size_text, warn_of_fail_open
+from lakeshift.cli.startup import starts_no_jvm
 from lakeshift.iceberg.rewrite.options import JOB_ORDERS, RewriteOptions
 
 if TYPE_CHECKING:
@@ -27,14 +28,17 @@ def rewrite() -> None:
     """Plan and run the compaction of an Iceberg table."""
 
 
-def _what_to_rewrite(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The table, the filter, and every option of a rewrite; the command takes ``lake``, ``name`` and ``wanted``."""
+def _what_to_rewrite(command: Callable[..., Any], *, to_read: bool = False) -> Callable[..., Any]:
+    """The table, the filter, and every option of a rewrite; the command takes ``lake``, ``name`` and ``wanted``.
+
+    ``to_read`` says that the command changes nothing.
+    """
 
     @wraps(command)
     def with_arguments(name: str, catalog: str, warehouse: str, properties: tuple[str, ...], **given: Any) -> None:
         own = {key: given.pop(key) for key in list(given) if key in ("with_files", "snapshot_properties")}
         wanted = {key: value for key, value in given.items() if value is not None}
-        command(open_lake(catalog, warehouse, properties), name, wanted, **own)
+        command(open_lake(catalog, warehouse, properties, to_read=to_read), name, wanted, **own)
 
     decorated: Callable[..., Any] = lake_options(with_arguments)
     for item in reversed(fields(RewriteOptions)):
@@ -73,7 +77,8 @@ def _option(name: str, about: Any, kind: str, default: Any) -> Callable[[Callabl
 
 @rewrite.command()
 @click.option("--files", "with_files", is_flag=True, help="List the files of each group.")
-@_what_to_rewrite
+@partial(_what_to_rewrite, to_read=True)
+@starts_no_jvm
 def plan(lake: Any, name: str, wanted: dict[str, Any], with_files: bool) -> None:
     """Show what a rewrite would do: its groups, and what the filter did in each spec. Writes nothing."""
     result = lake.iceberg(name).plan_rewrite(**wanted)
@@ -115,13 +120,13 @@ def run(lake: Any, name: str, wanted: dict[str, Any], snapshot_properties: tuple
 @contextmanager
 def _progress_bar() -> Iterator[RewriteProgress | None]:
     """A bar over bytes, with the groups that are done, on a terminal; nothing where output is for machines."""
-    if settings.json or not console.is_terminal:
+    if settings.json or not on_terminal():
         yield None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[size]}"), TimeRemainingColumn()]
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console(), transient=True) as bar:
         task = bar.add_task("Planning", total=None, size="")
 
         def tell(step: RewriteStep) -> None:

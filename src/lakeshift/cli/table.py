@@ -10,6 +10,7 @@ from lakeshift.cli import change
 from lakeshift.cli.inputs import format_option, progress_bar, quiet_session, read_input
 from lakeshift.cli.options import lake_options, open_lake
 from lakeshift.cli.output import emit, say, show_table
+from lakeshift.cli.startup import starts_no_jvm
 
 if TYPE_CHECKING:
     from lakeshift.iceberg.commit.result import CommitResult
@@ -28,18 +29,20 @@ for command in (change.delete, change.update, change.merge):
 
 @table.command("list")
 @lake_options
+@starts_no_jvm
 def list_tables(catalog: str, warehouse: str, properties: tuple[str, ...]) -> None:
     """List the tables of a lake."""
-    names = open_lake(catalog, warehouse, properties).iceberg_tables()
+    names = open_lake(catalog, warehouse, properties, to_read=True).iceberg_tables()
     emit(names, lambda: show_table(["Table"], [[name] for name in names]))
 
 
 @table.command()
 @click.argument("name")
 @lake_options
+@starts_no_jvm
 def show(name: str, catalog: str, warehouse: str, properties: tuple[str, ...]) -> None:
     """Show a table: its columns, its partition specs and what lies under each, its last snapshots."""
-    found = open_lake(catalog, warehouse, properties).iceberg(name)
+    found = open_lake(catalog, warehouse, properties, to_read=True).iceberg(name)
     described = describe(found)
     emit(described, lambda: _show(described))
 
@@ -52,6 +55,7 @@ def show(name: str, catalog: str, warehouse: str, properties: tuple[str, ...]) -
 )
 @click.option("--set", "table_properties", multiple=True, metavar="KEY=VALUE", help="A table property (repeatable).")
 @lake_options
+@starts_no_jvm
 def create(
     name: str,
     schema: str,
@@ -76,6 +80,7 @@ def create(
 @click.option("--add", multiple=True, metavar="EXPR", help="A partition field to add, such as 'day(ts)' (repeatable).")
 @click.option("--drop", multiple=True, metavar="FIELD", help="A partition field to drop, by name or expression.")
 @lake_options
+@starts_no_jvm
 def evolve(
     name: str, add: tuple[str, ...], drop: tuple[str, ...], catalog: str, warehouse: str, properties: tuple[str, ...]
 ) -> None:
@@ -149,11 +154,13 @@ def _tell_append(name: str, result: CommitResult, quarantine: str | None) -> Non
 
 
 def describe(found: IcebergTable) -> dict[str, Any]:
-    """All that ``table show`` tells, ready for JSON."""
+    """All that ``table show`` tells, ready for JSON; values that look like credentials are not among it."""
+    from lakeshift.report.redaction import shown_address, shown_properties
+
     metadata = found.table.metadata
     return {
         "name": found.name,
-        "location": metadata.location,
+        "location": shown_address(metadata.location),
         "format_version": metadata.format_version,
         "current_snapshot_id": metadata.current_snapshot_id,
         "default_spec_id": metadata.default_spec_id,
@@ -167,11 +174,11 @@ def describe(found: IcebergTable) -> dict[str, Any]:
                 "snapshot_id": snapshot.snapshot_id,
                 "timestamp_ms": snapshot.timestamp_ms,
                 "operation": snapshot.summary.operation.value if snapshot.summary else None,
-                "summary": snapshot.summary.additional_properties if snapshot.summary else {},
+                "summary": shown_properties(snapshot.summary.additional_properties) if snapshot.summary else {},
             }
             for snapshot in metadata.snapshots[-10:]
         ],
-        "properties": metadata.properties,
+        "properties": shown_properties(metadata.properties),
     }
 
 

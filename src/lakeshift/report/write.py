@@ -50,6 +50,9 @@ def check_path(path: str | Path) -> Path:
     target = Path(path)
     if target.is_dir():
         raise ConfigError(f"{target} is a folder; name the file that the report should be, such as report.html in it.")
+    if target.exists() and not target.is_file():
+        # A page takes the place of what is there; of /dev/stdout or a pipe it must not.
+        raise ConfigError(f"{target} is not a file that a report could replace; name one, such as report.html.")
     if not target.parent.is_dir():
         raise ConfigError(f"There is no folder {target.parent} for the report {target.name}; create it first.")
     return target
@@ -59,7 +62,12 @@ def write_page(page: str, path: str | Path) -> Path:
     target = check_path(path)
     # A half of a lone surrogate pair, which a hostile name may hold, cannot be written as UTF-8.
     data = page.encode("utf-8", "xmlcharrefreplace")
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:50]}.", dir=target.parent)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name[:50]}.", dir=target.parent)
+    except OSError as error:
+        raise ConfigError(
+            f"The report cannot be written to {target}: {error.strerror}. Check who may write to {target.parent}."
+        ) from error
     try:
         with os.fdopen(handle, "wb") as out:
             out.write(data)

@@ -1,20 +1,16 @@
-"""Rewriting on Spark: split groups, even sizes, fixed point, failures that leave nothing, and the command line."""
+"""Rewriting on Spark: split groups, even sizes, fixed point, and failures that leave nothing."""
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import BucketTransform, DayTransform
 
 import lakeshift
-from lakeshift.cli.app import app
-from lakeshift.cli.options import settings
 from lakeshift.errors import ConfigError, TaskFailedError, UnsupportedTableError
 from lakeshift.iceberg.commit.change_set import append_change, row_delta_change
 from lakeshift.iceberg.commit.commit import commit
@@ -122,20 +118,3 @@ def test_what_cannot_be_rewritten_is_refused_before_anything_is_written(spark: A
     with pytest.raises(ConfigError, match="min_inputfiles"):
         events_table.rewrite_data_files(min_inputfiles=3)
     assert files_under(table.location()) == before
-
-
-def test_the_command_line_rewrites(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = opened(tmp_path, spark).table
-    commit(table, append_change(table.metadata, [data_file(table, events(1, first=10 * n)) for n in range(6)]))
-    monkeypatch.setattr(settings, "json", False)
-    arguments = ["rewrite", "run", "db.events", "--warehouse", str(tmp_path), "--snapshot-property", "by=hand"]
-    told = CliRunner().invoke(app, [*arguments, "--min-input-files", "7"], catch_exceptions=False)
-    assert (told.exit_code, told.output) == (0, "Nothing to do.\n")
-    told = CliRunner().invoke(app, arguments, catch_exceptions=False)
-    assert told.exit_code == 0
-    assert "6 -> 1" in told.output
-    assert "6 files of " in told.output
-    told = CliRunner().invoke(app, [*arguments, "--rewrite-all", "--json"], catch_exceptions=False)
-    assert json.loads(told.output)["rewritten_data_files"] == 1
-    monkeypatch.setattr(settings, "json", False)
-    assert table.refresh().current_snapshot().summary.additional_properties["by"] == "hand"

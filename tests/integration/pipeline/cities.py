@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 
 import lakeshift
 from lakeshift.pipeline.runner import PipelineResult
+from tests.command import valid
 
 # Reads a table that it writes itself: a run that is resumed must not see its own rows in it.
 PIPELINE = """\
@@ -83,7 +85,9 @@ def go_on(file: Path, spark: Any = None) -> PipelineResult:
 
     opened = open_pipeline(file, spark=spark)
     last = opened.state.last_run()
-    return opened.run(resume=last is not None and last.is_open)
+    result = opened.run(resume=last is not None and last.is_open)
+    valid("run", json.loads(json.dumps(result.to_dict())))
+    return result
 
 
 def tables(folder: Path, spark: Any) -> dict[str, list[tuple[Any, ...]]]:

@@ -17,6 +17,7 @@ from lakeshift.errors import ConfigError, InvalidStateError, LakeshiftError, Sch
 from lakeshift.pipeline.runner import open_pipeline
 from lakeshift.pipeline.state import PipelineState
 from lakeshift.stack import Stack
+from tests.command import valid
 from tests.integration.hudi.tables import QUICK
 from tests.integration.pipeline.cities import STEPS, go_on, make, tables
 
@@ -63,12 +64,12 @@ def test_the_example_is_planned_and_run_and_tells_what_it_did(
     arrivals = tmp_path / "examples" / "trips" / "arrivals.csv"
     arrivals.write_text("id,started_at,city,km,fare,tip\n8,2026-02-03 00:00:00,Oslo,1.0,10.0,2.5\n")
     file.write_text(file.read_text().replace("km double, fare double", "km double, fare double, tip double"))
-    plan = json.loads(call(str(file), "--plan", "--json").stdout)
+    plan = valid("run --plan", json.loads(call(str(file), "--plan", "--json").stdout))
     landing, merge, compact = plan["steps"]
     assert [column["column"] for column in landing["diff"]["new_columns"]] == ["tip"]
     assert (merge["action"], merge["spec"]) == ("merge", ["month(started_at)"])
     assert compact["action"] == "rewrite"
-    result = json.loads(call(str(file), "--json").stdout)
+    result = valid("run", json.loads(call(str(file), "--json").stdout))
     done = {step["step"]: step["details"] for step in result["steps"]}
     assert done["write.landing"]["evolved"] is True
     assert (done["write.trips"]["rows_written"], done["write.trips"]["rows_deleted"]) == (1, 0)

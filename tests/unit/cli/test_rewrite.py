@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import time
-from pathlib import Path
-
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import DayTransform, IdentityTransform
 
 from lakeshift.iceberg.commit.change_set import append_change, row_delta_change
 from lakeshift.iceberg.commit.commit import commit
+from tests.command import NO_JAVA, printed, told
 from tests.tables import EVENTS, data_file, events, local_catalog, position_deletes
-
-PROGRAM = str(Path(sys.executable).parent / "lakeshift")
 
 
 @pytest.fixture(scope="module")
@@ -39,25 +31,10 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def run(warehouse: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # A PATH without Java: planning must not miss it.
-    environment = {**os.environ, "PATH": "/nonexistent", "JAVA_HOME": "/nonexistent"}
-    return subprocess.run(
-        [PROGRAM, "rewrite", "plan", "db.events", "--warehouse", warehouse, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=60,
-        check=False,
-    )
-
-
 def test_a_plan_is_shown_with_its_groups_and_what_the_filter_did(warehouse: str) -> None:
-    started = time.perf_counter()
-    shown = run(warehouse, "--where", "ts < TIMESTAMP_NTZ '2026-01-02 00:00:00'")
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert time.perf_counter() - started < 10  # under a second on an idle machine
-    lines = [line.split("\t") for line in shown.stdout.splitlines()]
+    where = ["--where", "ts < TIMESTAMP_NTZ '2026-01-02 00:00:00'"]
+    shown = told("rewrite plan", "db.events", "--warehouse", warehouse, *where, **NO_JAVA)
+    lines = [line.split("\t") for line in shown.splitlines()]
     assert lines[0] == ["group", "partition", "specs", "files", "size", "rows", "delete files", "new files"]
     assert lines[1][:4] == ["1", "ts_day=2026-01-01", "0", "6"]
     assert lines[1][5:] == ["18", "1", "1"]
@@ -70,9 +47,8 @@ def test_a_plan_is_shown_with_its_groups_and_what_the_filter_did(warehouse: str)
 
 def test_the_same_as_json_with_every_option(warehouse: str) -> None:
     options = ["--min-input-files", "2", "--rewrite-job-order", "files-asc", "--no-partial-progress.enabled", "--files"]
-    shown = run(warehouse, "--json", *options, "--max-file-group-size-bytes", "1000000", "--rewrite-all")
-    assert (shown.returncode, shown.stderr) == (0, "")
-    plan = json.loads(shown.stdout)
+    options += ["--max-file-group-size-bytes", "1000000", "--rewrite-all"]
+    plan = printed("rewrite plan", "db.events", "--warehouse", warehouse, *options, **NO_JAVA)
     assert [(group["partition"], group["input_files"], len(group["files"])) for group in plan["groups"]] == [
         ("ts_day=2026-01-02", 2, 2),
         ("region=eu", 5, 5),
@@ -88,16 +64,6 @@ def test_the_same_as_json_with_every_option(warehouse: str) -> None:
 
 
 def test_an_upgrade_says_what_would_move(warehouse: str) -> None:
-    shown = run(warehouse, "--target-spec-id", "1")
-    assert shown.returncode == 0
-    assert "0, 1 -> 1" in shown.stdout
-    assert "From spec 0 to spec 1: 8 files, " in shown.stdout
-
-
-def test_mistakes_are_said(warehouse: str) -> None:
-    wrong = run(warehouse, "--where", "rejion = 'eu'")
-    assert wrong.returncode == 1
-    assert "rejion" in wrong.stderr
-    unknown = run(warehouse, "--min-inputfiles", "2")
-    assert unknown.returncode == 2
-    assert "--min-input-files" in unknown.stderr
+    shown = told("rewrite plan", "db.events", "--warehouse", warehouse, "--target-spec-id", "1", **NO_JAVA)
+    assert "0, 1 -> 1" in shown
+    assert "From spec 0 to spec 1: 8 files, " in shown
