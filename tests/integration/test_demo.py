@@ -30,13 +30,13 @@ def test_the_demo_tells_its_story_and_refuses_a_used_folder(tmp_path: Path) -> N
     chapters = [chapter["told"] for chapter in result["chapters"]]
     assert len(chapters) == 8
     assert all(any(line.startswith("checked:") for line in chapter) for chapter in chapters)
-    arrival, _, second, third, refused, *_ = ("\n".join(chapter) for chapter in chapters)
+    arrival, _, second, third, clash, *_ = ("\n".join(chapter) for chapter in chapters)
     assert arrival.count("V2 (BatchScan)") == 2
     assert "log files of hudi/fares, which a read merges: 1" in second
     assert "+ tip: double" in second
     assert "~ meters: short -> int" in third
-    assert "fare: the table has double, the input string" in refused
-    assert "meters: int to long needs Delta 4 on Spark 4.1" in refused
+    assert "fare: the table has double, the input string" in clash
+    assert "meters: int to long needs Delta 4 on Spark 4.1" in clash
     assert "partitions by spec" in chapters[-1][0]
     page = Path(result["report"]).read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
