@@ -14,7 +14,8 @@ import pytest
 import mkdocs_reference
 from lakeshift import errors
 from lakeshift.cli.app import app
-from lakeshift.pipeline import model
+from lakeshift.pipeline import model, reads
+from lakeshift.pipeline.parts import Part, Place
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -48,8 +49,9 @@ def test_the_reference_tells_every_field_of_a_pipeline() -> None:
     sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
     parts = {
         name: part
-        for name, part in inspect.getmembers(model, inspect.isclass)
-        if issubclass(part, model.Part) and part is not model.Part and not name.startswith("_")
+        for module in (model, reads)
+        for name, part in inspect.getmembers(module, inspect.isclass)
+        if issubclass(part, Part) and part not in (Part, Place) and not name.startswith("_")
     }
     assert sections.keys() == parts.keys()
     for name, part in parts.items():
@@ -97,4 +99,5 @@ def test_commands_on_a_page_are_understood(page: Path) -> None:
         assert name is not None, line
         command = commands[name]
         arguments = words[len(name.split()) :]
-        command.make_parser(click.Context(command, info_name=name)).parse_args(arguments)  # raises at unknown options
+        context = click.Context(command, info_name=name, **command.context_settings)
+        command.make_parser(context).parse_args(arguments)  # raises at unknown options
