@@ -66,12 +66,13 @@ def test_a_delta_write_with_every_kind_of_change() -> None:
     assert printed["plan"]["action"] == "refuse"
     # In a pipeline's plan the same stands beside the step's name.
     step = Explanation("write.t", plan.action, "t", tuple(plan.lines()), plan.to_dict())
-    assert valid("run --plan", {"pipeline": "p", "inputs": {}, "steps": [as_printed(step)]})
+    assert valid("run --plan", {"pipeline": "p", "inputs": {}, "nothing_new": False, "steps": [as_printed(step)]})
 
 
 def test_what_an_earlier_attempt_had_done_and_what_a_step_cannot_print() -> None:
     step = {"step": "write.t", "target": "t", "found": True, "seconds": 0.1}
     run = {"pipeline": "p", "run_id": "a-1", "number": 1, "resumed_after": [], "seconds": 1}
+    run |= {"arrived": {"rows": 1}, "nothing_new": False}
     counts = dict.fromkeys(("added_data_files", "added_delete_files", "removed_data_files", "removed_delete_files"), 1)
     for details in (
         {"snapshot_id": 1, "rows_written": 2, **counts},

@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 from pyiceberg.table.snapshots import Operation, Summary
 
 import lakeshift
+from lakeshift.cli.outputs import OUTPUTS
 from lakeshift.errors import ConfigError, InvalidStateError
 from lakeshift.pipeline.environment import Environment
 from lakeshift.pipeline.inputs import open_input
 from lakeshift.pipeline.model import Pipeline
+from lakeshift.pipeline.plan import PipelinePlan
+from lakeshift.pipeline.runner import PipelineResult
 from lakeshift.pipeline.state import PipelineState
 from lakeshift.pipeline.streams import StreamPosition, commits_to_read, fingerprint, new_files, open_stream, positions
 from lakeshift.pipeline.text import parse_pipeline
@@ -173,6 +176,23 @@ def test_streams_that_can_work_are_taken() -> None:
         "format: iceberg, table: db.a, where: id > 1",
     ):
         assert list(parse_pipeline(STREAM.replace(CSV, read)).streams) == ["arrivals"]
+
+
+def test_what_is_printed_of_streams_is_as_promised() -> None:
+    inputs = {
+        "rows": {"format": "csv", "columns": "struct<id:bigint>", "arrived": 0},
+        "known": {"format": "iceberg", "columns": "struct<id:bigint>"},
+    }
+    planned = PipelinePlan.of("trips", inputs, [], Environment({}), True)
+    OUTPUTS["run --plan"].model_validate(planned.to_dict())
+    assert planned.lines() == [
+        "rows: csv, no new files, struct<id:bigint>",
+        "known: iceberg, struct<id:bigint>",
+        "Nothing has arrived since the last run: no step would run.",
+    ]
+    result = PipelineResult("trips", "a-1", 1, (), None, 0.5, {"rows": 0})
+    assert result.nothing_new
+    OUTPUTS["run"].model_validate(result.to_dict())
 
 
 def test_the_schema_for_editors_knows_streams() -> None:

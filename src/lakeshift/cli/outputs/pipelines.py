@@ -11,10 +11,11 @@ from lakeshift.cli.outputs.tables import Commit
 
 
 class PlannedInput(Shape):
-    """An input and its columns, as Spark writes them."""
+    """An input and its columns, as Spark writes them; of a stream also how many files or commits are new."""
 
     format: str
     columns: str
+    arrived: int = 0
 
 
 class PlannedStep(Shape):
@@ -93,10 +94,11 @@ class RewriteNow(RewriteLater):
 
 
 class PipelinePlan(Shape):
-    """What a run would do, step by step."""
+    """What a run would do, step by step; no step if there are streams and ``nothing_new`` on any of them."""
 
     pipeline: str
     inputs: dict[str, PlannedInput]
+    nothing_new: bool
     steps: list[
         SkippedStep | TableCreation | IcebergRows | IcebergMerge | DeltaRows | HudiRows | RewriteNow | RewriteLater
     ]
@@ -160,11 +162,16 @@ class DoneStep(Shape):
 
 
 class PipelineResult(Shape):
-    """What a run did. ``resumed_after`` are the steps that earlier attempts had done; null if it was not resumed."""
+    """What a run did. ``resumed_after`` are the steps that earlier attempts had done; null if it was not resumed.
+
+    ``arrived`` counts the new files or commits of each stream; if there are none on any of them, no step ran.
+    """
 
     pipeline: str
     run_id: str
     number: int
     resumed_after: list[str] | None
     seconds: float
+    arrived: dict[str, int]
+    nothing_new: bool
     steps: list[DoneStep]
