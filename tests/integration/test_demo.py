@@ -57,6 +57,7 @@ def test_the_demo_tells_its_story_and_refuses_a_used_folder(tmp_path: Path) -> N
         assert told("hudi settings", by=series).startswith("setting\tvalue\nspark.")
 
 
+@pytest.mark.full  # its parts are in the tutorial's pipeline, which runs on this line by default
 @pytest.mark.once_last
 def test_the_story_is_told_without_hudi(spark: Any, stack: Stack, tmp_path: Path) -> None:
     if stack.hudi is not None:
