@@ -32,7 +32,7 @@ def test_the_demo_tells_its_story_and_refuses_a_used_folder(tmp_path: Path) -> N
     assert all(any(line.startswith("checked:") for line in chapter) for chapter in chapters)
     arrival, _, second, third, clash, *_ = ("\n".join(chapter) for chapter in chapters)
     assert arrival.count("V2 (BatchScan)") == 2
-    assert "log files of hudi/fares, which a read merges: 1" in second
+    assert "hudi/fares has 1 log file now, which a read merges" in second
     assert "+ tip: double" in second
     assert "~ meters: short -> int" in third
     assert "fare: the table has double, the input string" in clash
