@@ -39,7 +39,8 @@ test-full: ready  ## The long forms of everything
 # tests have their own: hence two runs a line. What needs no Spark runs once, not a line (see tests/conftest.py).
 PARTS    = $(SPARK:%=test-%) $(SPARK:%=cluster-%) plain types docs
 SIZE     = $(if $(LAKESHIFT_FULL),, and not full)
-REPEATED = $(if $(filter $(FIRST),$(1)),, and not once)$(if $(LAKESHIFT_FULL)$(filter $(LAST),$(1)),, and not once_last)
+REPEATED = $(if $(filter $(FIRST),$(1)),, and not once)$(if $(LAKESHIFT_FULL),,$(SPREAD))
+SPREAD   = $(if $(filter $(FIRST),$(1)),, and not once_first)$(if $(filter $(LAST),$(1)),, and not once_last)
 PYTEST   = $(call bin,$(1))/python -u -m pytest $(if $(MAKE_TERMOUT),--color=yes)
 # Every line of output says which run it is of. What writes it outlives an interrupt, to tell how the tests took it.
 said_by  = 2>&1 | (trap '' INT; sed -u 's/^/[$(1)] /')

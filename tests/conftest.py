@@ -1,14 +1,14 @@
 """Fixtures that every room of the tests shares: one Spark session a process, and tables beside it.
 
-Three marks say where a test runs, since `make test` runs the Spark lines side by side and everything that they would
+A few marks say where a test runs, since `make test` runs the Spark lines side by side and everything that they would
 only repeat once:
 
 - ``plain``: touches no Spark, so that it runs once, in a process beside the lines. All of ``tests/unit`` and
   ``tests/browser`` is plain, but for what is marked ``each_line``: tests that use pyspark's Python, or ask which line
   is installed.
 - ``once``: starts Spark, but shows the same on each line, so that it runs on the first one.
-- ``once_last``: shows next to nothing that could differ between the lines, so that `make test` runs it on the last
-  one, which has no Hudi and therefore less to do. The long form runs it on each.
+- ``once_first`` and ``once_last``: shows next to nothing that could differ between the lines, so that `make test` runs
+  it on the first or the last one, whichever has less to do. The long form runs it on each.
 """
 
 from __future__ import annotations

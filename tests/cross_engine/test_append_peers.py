@@ -72,6 +72,7 @@ FILTERS = {
 }
 
 
+@pytest.mark.once_first
 def test_a_table_that_java_evolved_through_five_specs_is_written_under_each(spark: Any, lake: lakeshift.Lake) -> None:
     name = f"{lake.name}.db.evolved"
     spark.sql(f"CREATE TABLE {name} ({COLUMNS}) USING iceberg TBLPROPERTIES ('commit.manifest-merge.enabled'='false')")

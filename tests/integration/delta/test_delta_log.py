@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lakeshift.delta.log import DeltaLog
 
 
+@pytest.mark.once_last
 def test_rows_that_commits_added_are_told_from_files_that_were_moved(spark: Any, delta_sql: Any, table: Path) -> None:
     def append(rows: list[tuple[Any, ...]], columns: str) -> None:
         frame = spark.createDataFrame(rows, columns).coalesce(1)

@@ -37,6 +37,7 @@ class Killed(BaseException):
     """Stands for a kill in this process: nothing may handle it."""
 
 
+@pytest.mark.once_first
 def test_the_example_is_planned_and_run_and_tells_what_it_did(
     call: Any, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +98,7 @@ write:
     assert records[-2]["details"] == done["maintain.compact"]
 
 
-@pytest.mark.once_last
+@pytest.mark.full
 def test_a_death_between_commit_and_record_changes_nothing(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
