@@ -1,4 +1,4 @@
-"""What commits did to a table's files, and the rows that they added: read with Delta's own classes, on each line."""
+"""What commits did to a table's files, and the rows that they added: read with Delta's own classes."""
 
 from __future__ import annotations
 
