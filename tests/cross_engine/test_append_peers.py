@@ -72,7 +72,6 @@ FILTERS = {
 }
 
 
-@pytest.mark.once_first
 def test_a_table_that_java_evolved_through_five_specs_is_written_under_each(spark: Any, lake: lakeshift.Lake) -> None:
     name = f"{lake.name}.db.evolved"
     spark.sql(f"CREATE TABLE {name} ({COLUMNS}) USING iceberg TBLPROPERTIES ('commit.manifest-merge.enabled'='false')")
@@ -125,7 +124,6 @@ def _check_partitions(spark: Any, name: str, last: int) -> None:
     assert {row.spec_id: row.n for row in by_spec} == dict.fromkeys(range(6), 48)
 
 
-@pytest.mark.once_last
 @pytest.mark.parametrize(
     ("first", "add", "drop"),
     [
