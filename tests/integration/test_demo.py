@@ -28,7 +28,7 @@ def test_the_demo_tells_its_story_and_refuses_a_used_folder(tmp_path: Path) -> N
     path = f"{desktop.parent}{os.pathsep}{os.environ['PATH']}"
     result = printed("demo", "--open", "--folder", str(folder), PATH=path)
     chapters = [chapter["told"] for chapter in result["chapters"]]
-    assert len(chapters) == 8
+    assert len(chapters) == 9
     assert all(any(line.startswith("checked:") for line in chapter) for chapter in chapters)
     arrival, _, second, third, clash, *_ = ("\n".join(chapter) for chapter in chapters)
     assert arrival.count("V2 (BatchScan)") == 2

@@ -41,7 +41,7 @@ Chapter: TypeAlias = Callable[[Stage], None]
 
 def chapters(formats: Sequence[str]) -> list[tuple[str, Chapter]]:
     """Title and function of every chapter that a stack with these formats can play."""
-    from lakeshift.demo import arrival, deletion_request, landing, layout
+    from lakeshift.demo import arrival, deletion_request, landing, layout, refunds
 
     arrivals: tuple[str, Chapter] = (
         ("Trips arrive in two Hudi tables", arrival.arrive)
@@ -54,6 +54,7 @@ def chapters(formats: Sequence[str]) -> list[tuple[str, Chapter]]:
         ("The next day has a new column, and the Iceberg table other partitions", landing.second_day),
         ("The day after needs a wider type, and the partitions change again", landing.third_day),
         ("Changes that are refused", landing.refused),
+        ("Refunds, appended under an old and a new partitioning", refunds.append_refunds),
         ("A deletion request", deletion_request.forget_a_rider),
         ("Compaction, and a part of the table moved to its newest partitions", layout.tidy),
         ("The report", layout.report),
