@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ def see(task: int, attempt: Attempt) -> Iterable[Seen]:
     context = TaskContext.get()
     assert context is not None
     yield Seen(task, context.partitionId(), attempt.file_stem)
+
+
+def count_frozen(_: int, attempt: Attempt) -> Iterable[Seen]:
+    yield Seen(gc.get_freeze_count(), 0, attempt.file_stem)
 
 
 def wait_for_the_others(task: int, attempt: Attempt, told_halfway: str) -> Iterable[Seen]:
@@ -72,6 +77,11 @@ def test_each_task_gets_a_partition_of_its_own(spark: Any, count: int) -> None:
     assert [report.task_index for report in reports] == list(range(count))
     assert [report.records[0].partition for report in reports] == list(range(count))
     assert len({report.records[0].stem for report in reports}) == count
+
+
+def test_what_a_worker_has_loaded_is_left_out_of_its_collections(spark: Any) -> None:
+    [report] = run_tasks(spark, count_frozen, [0], Seen, operation_id="op", title="count")
+    assert report.records[0].task > 10_000
 
 
 def test_no_tasks_run_no_job(spark: Any) -> None:

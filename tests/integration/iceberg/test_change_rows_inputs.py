@@ -19,6 +19,7 @@ from lakeshift.errors import (
 )
 from lakeshift.iceberg.commit.change_set import row_delta_change
 from lakeshift.iceberg.commit.commit import commit
+from lakeshift.iceberg.dml import run
 from tests.integration.iceberg.changed_tables import Changed, new_table, row
 from tests.tables import equality_deletes, files_under, local_catalog, referenced_files
 
@@ -115,6 +116,20 @@ def test_bad_input_is_refused_and_nothing_is_left(
         call(small)
     assert small.table.metadata.current_snapshot_id == before
     assert files_under(small.table.location()) == files
+
+
+@pytest.mark.parametrize("mode", [MOR, COW])
+def test_files_are_removed_when_no_change_can_be_made_of_them(
+    small: Changed, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_change(*_: Any) -> Any:
+        raise OSError("the disk said no")
+
+    before = files_under(small.table.location())
+    monkeypatch.setattr(run, "_change", no_change)
+    with pytest.raises(OSError, match="the disk said no"):
+        small.ours.update({"region": "'x'"}, mode=mode)
+    assert files_under(small.table.location()) == before
 
 
 def test_version_3_is_refused_before_anything_is_written(small: Changed, spark: Any) -> None:
