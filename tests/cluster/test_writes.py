@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyspark.cloudpickle as cloudpickle
 import pytest
 
@@ -49,6 +50,8 @@ def on_a_dying_executor(task: Any, attempt: Attempt, *, job: Any, io: Any, marke
         if _first(marker):
             daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
             executor = int(daemon.rpartition(")")[2].split()[1])
+            command = Path(f"/proc/{executor}/cmdline").read_text()
+            Path(marker).write_text(f"{executor} {'ExecutorBackend' in command}")
             os.kill(executor, signal.SIGKILL)
             time.sleep(600)
         yield report
@@ -125,7 +128,9 @@ def test_a_rewrite_outlives_an_executor(
     kernel = partial(on_a_dying_executor, marker=str(tmp_path / "marker"))
     monkeypatch.setattr(group_jobs, "rewrite_files", kernel)
     result = table.rewrite_data_files(partial_progress_enabled=True)
-    assert (tmp_path / "marker").exists()
+    process, was_an_executor = (tmp_path / "marker").read_text().split()
+    assert was_an_executor == "True"
+    assert not psutil.pid_exists(int(process)) or psutil.Process(int(process)).status() == psutil.STATUS_ZOMBIE
     assert [group.committed for group in result.groups] == [True] * 9
     after = set(files_in_table(table))
     assert len(after) == 9
