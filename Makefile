@@ -47,10 +47,10 @@ said_by  = 2>&1 | (trap '' INT; sed -u 's/^/[$(1)] /')
 
 ready: $(SPARK:%=.venv-%/.synced) lint
 
-test-%: .venv-%/.synced
+test-%: .venv-%/classes.jsa
 	$(call PYTEST,$*) -m "not plain$(SIZE)$(call REPEATED,$*)" --ignore tests/cluster $(call said_by,$*)
 
-cluster-%: .venv-%/.synced
+cluster-%: .venv-%/classes.jsa
 	$(call PYTEST,$*) -m "not plain$(SIZE)$(call REPEATED,$*)" tests/cluster $(call said_by,$* cluster)
 
 plain: .venv-$(FIRST)/.synced
@@ -85,3 +85,7 @@ clean:  ## Remove what the other commands installed and built
 .venv-%/.synced: uv.lock pyproject.toml | .tools/bin/uv
 	UV_PROJECT_ENVIRONMENT=.venv-$* $(UV) sync --frozen --quiet --group dev --extra $(call extra,$*)
 	touch $@
+
+# What every JVM of the tests would load anew.
+.venv-%/classes.jsa: .venv-%/.synced tests/class_archive.py
+	$(call bin,$*)/python -m tests.class_archive 2>$@.log || (cat $@.log; false)

@@ -17,12 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-# A few hundred rows, spread over two tasks instead of 200.
-SPARK_DEFAULTS = """\
-spark.master local[2]
-spark.sql.shuffle.partitions 2
-spark.databricks.delta.snapshotPartitions 2
-"""
+from tests.class_archive import SHORT_LIVED_JVM
+
+# Java properties of this kind are Spark's settings. A few hundred rows, spread over two tasks instead of 200.
+SETTINGS = "-Dspark.sql.shuffle.partitions=2 -Dspark.databricks.delta.snapshotPartitions=2"
 
 
 class CommandSeries:
@@ -44,9 +42,7 @@ class CommandSeries:
 @contextmanager
 def command_series(folder: Path, **environment: str) -> Iterator[CommandSeries]:
     """Start the process in a folder, which Spark may put its own files into."""
-    settings = folder / "conf"
-    settings.mkdir(parents=True)
-    (settings / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
+    folder.mkdir(parents=True)
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.command_series"],
         stdin=subprocess.PIPE,
@@ -56,7 +52,7 @@ def command_series(folder: Path, **environment: str) -> Iterator[CommandSeries]:
         env={
             **os.environ,
             "PYTHONPATH": str(Path(__file__).parents[1]),
-            "SPARK_CONF_DIR": str(settings),
+            "SPARK_SUBMIT_OPTS": f"{SHORT_LIVED_JVM} {SETTINGS}",
             **environment,
         },
     )

@@ -24,6 +24,7 @@ from hypothesis import settings
 
 from benchmarks.iceberg_java import EXTENSION, SQLITE_JDBC, catalog_settings
 from lakeshift.stack import Stack, installed_stack
+from tests.class_archive import SHORT_LIVED_JVM
 
 FULL = bool(os.environ.get("LAKESHIFT_FULL"))
 
@@ -34,10 +35,7 @@ settings.load_profile("lakeshift")
 UNITS = Path(__file__).parent / "unit"
 BROWSER = Path(__file__).parent / "browser"
 
-# For JVMs that live for minutes and see each query once: the second compiler's work would never pay, and with two
-# lines side by side there is no core for a garbage collector of many threads.
 # Spark reads these options from the environment, for this process and for those that tests start.
-SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED_JVM)
 
 _numbers = itertools.count()

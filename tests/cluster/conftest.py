@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import SHORT_LIVED_JVM
+from tests.class_archive import SHORT_LIVED_JVM
 from tests.installing import build_wheel, locked_requirements, uv
 
 ARCHIVE = "lakeshift_packages"

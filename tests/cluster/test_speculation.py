@@ -22,9 +22,9 @@ from lakeshift.iceberg import write
 from lakeshift.kernel import new_operation_id
 from lakeshift.spark.jobs import run_tasks
 from lakeshift.stack import find_java, installed_stack
+from tests.class_archive import SHORT_LIVED_JVM
 from tests.cluster.test_writes import troubled
 from tests.cluster.troubled_kernel import Wrote, orphans, write_file
-from tests.conftest import SHORT_LIVED_JVM
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from lakeshift.pipeline.state import PipelineState
-from tests.conftest import FULL, SHORT_LIVED_JVM
+from tests.class_archive import SHORT_LIVED_JVM
+from tests.conftest import FULL
 from tests.integration.pipeline.cities import PIPELINE, go_on, make, tables
 
 KILLS = 20 if FULL else 3

@@ -1,0 +1,64 @@
+"""Spark's classes, loaded and checked once and kept in a file that every JVM of the tests maps into its memory.
+
+The tests start a few dozen JVMs, and loading Spark's classes is two fifths of the work of such a start. A JVM that
+the file does not fit, since it is of another version or has other jars, does without it. Run as a program, this
+module makes the file by running what most of these JVMs will run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ARCHIVE = Path(sys.prefix) / "classes.jsa"
+
+# For JVMs that live for minutes and see each query once: the second compiler's work would never pay, and with two
+# lines side by side there is no core for a garbage collector of many threads. The first compiler alone is given room
+# for 48 MB of code by default; Spark's is more, and most of it would be compiled again and again.
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn256m -XX:MetaspaceSize=256m"
+# The JVM would tell on standard output what it thinks of the file, beside what a command prints there.
+_UNTOLD = "-Xlog:disable"
+
+SHORT_LIVED_JVM = f"{_SHORT_LIVED} {_UNTOLD} -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else _SHORT_LIVED
+
+
+def make() -> None:
+    unfinished = ARCHIVE.with_suffix(".unfinished")
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{_SHORT_LIVED} {_UNTOLD} -XX:ArchiveClassesAtExit={unfinished}"
+    from pyspark import SparkContext
+
+    from lakeshift.spark.session import build_session
+
+    few = {"spark.sql.shuffle.partitions": "2", "spark.databricks.delta.snapshotPartitions": "2"}
+    spark = build_session(("delta",), master="local[2]", conf=few)
+    spark.sparkContext.setLogLevel("OFF")
+    with tempfile.TemporaryDirectory() as folder:
+        _work(spark, Path(folder))
+    spark.stop()
+    # The file is written when the JVM ends, which is when its input does.
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(timeout=300)
+    unfinished.rename(ARCHIVE)
+
+
+def _work(spark: Any, folder: Path) -> None:
+    rows = spark.range(100).selectExpr("id", "id % 3 AS k", "cast(id AS string) AS text", "array(id) AS many")
+    table = str(folder / "table")
+    for mode in ("error", "append"):
+        rows.write.format("delta").partitionBy("k").mode(mode).save(table)
+    found = spark.read.format("delta").load(table).where("text > '2'")
+    found.join(spark.range(50), "id").groupBy("k").count().orderBy("k").collect()
+    spark.range(4).mapInArrow(lambda batches: batches, "id long").collect()
+    copied = spark.readStream.format("delta").load(table).writeStream.format("delta")
+    copied = copied.option("checkpointLocation", f"{folder}/state").trigger(availableNow=True)
+    copied.start(f"{folder}/copy").awaitTermination()
+
+
+if __name__ == "__main__":
+    make()
