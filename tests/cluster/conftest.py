@@ -6,6 +6,7 @@ The folder is a pytest run of its own (see the Makefile), since one process hold
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tarfile
 from collections.abc import Iterator
@@ -91,8 +92,8 @@ def spark(
 
     from lakeshift.spark.session import build_session
 
-    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
-    os.environ["SPARK_WORKER_DIR"] = str(tmp_path_factory.mktemp("work"))
+    home = Path(pyspark.__file__).parent
+    os.environ["SPARK_HOME"] = str(home)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = pythons.shipped
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -117,7 +118,11 @@ def spark(
         },
     )
     session.sparkContext.setLogLevel("OFF")
+    executors = home / "work" / session.sparkContext.applicationId
+    assert executors.is_dir()
     yield session
     # A local cluster leaves this behind in the JVM, and then no other kind of cluster starts an executor.
     session.sparkContext._jvm.java.lang.System.clearProperty("spark.testing")
     session.stop()
+    # Each executor has unpacked the archive: a gigabyte that nobody would miss until the disk is full.
+    shutil.rmtree(executors)

@@ -24,7 +24,8 @@ from lakeshift.lake import connect
 _FEW_TASKS = {"spark.sql.shuffle.partitions": "2", "spark.databricks.delta.snapshotPartitions": "2"}
 
 # For a JVM that lives for a minute and sees each query once: the second compiler's work would never pay.
-_SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# The first one alone has room for 48 MB of code by default, and would compile most of Spark's again and again.
+_SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn256m"
 
 
 @click.command()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakeshift.errors import StackError
 from lakeshift.hudi import connector
-from lakeshift.stack import Stack, check_formats, installed_stack, require_java, stack_of
+from lakeshift.stack import PROVIDED, Stack, check_formats, installed_stack, require_java, stack_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,6 +89,7 @@ def session_conf(
     coordinates = [*stack.packages(formats), *packages]
     if coordinates:
         settings["spark.jars.packages"] = ",".join(coordinates)
+        settings["spark.jars.excludes"] = ",".join(f"{group}:*" for group in PROVIDED)
     if wanted_extensions:
         settings["spark.sql.extensions"] = ",".join(wanted_extensions)
     return settings

@@ -13,6 +13,8 @@ from lakeshift.hudi.connector import find_jar
 from lakeshift.stack import Stack
 
 SCRIPT = """
+import os
+import shutil
 import sys
 from pathlib import Path
 from lakeshift.hudi.reader import HudiTable
@@ -34,7 +36,9 @@ for kind in ("cow", "mor_deletes"):
         counts = [reader.read(dsv2=dsv2).selectExpr("count(*)", "max(id)").first() for dsv2 in (True, False)]
         assert counts[0] == counts[1], (most_files, counts)
 print("alike on", spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos().__len__() - 1, "executors")
+executors = Path(os.environ["SPARK_HOME"]) / "work" / spark.sparkContext.applicationId
 spark.stop()
+shutil.rmtree(executors)
 """
 
 
