@@ -6,7 +6,8 @@ Arrow compute alone: no Spark, no catalog, no file, no numpy.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -25,24 +26,58 @@ def split_by_partition(batch: pa.RecordBatch, values: Sequence[pa.Array]) -> Ite
     """
     if not len(batch):
         return
-    numbers = _number_rows(values, len(batch))
-    runs = pc.run_end_encode(numbers)
-    counts = pc.value_counts(numbers).field(1)
-    if len(runs.values) == len(counts):
-        ends, ordered = runs.run_ends.to_pylist(), batch
-        starts = [0, *ends[:-1]]
-        firsts = starts
-    else:
-        order = pc.array_sort_indices(numbers)  # stable, and by counting where the numbers are few
-        ends, ordered = pc.cumulative_sum(counts).to_pylist(), batch.take(order)
-        starts = [0, *ends[:-1]]
-        firsts = order.take(pa.array(starts, pa.int64())).to_pylist()
-    tuples = _tuples(values, firsts)
-    if len(tuples) == 1:
-        yield tuples[0], batch
+    found = _Segments.of(values, len(batch))
+    if len(found.partitions) == 1:
+        yield found.partitions[0], batch
         return
-    for partition, start, end in zip(tuples, starts, ends, strict=True):
+    ordered = batch if found.order is None else batch.take(found.order)
+    for partition, start, end in zip(found.partitions, found.starts, found.ends, strict=True):
         yield partition, ordered.slice(start, end - start)
+
+
+def split_by_place(
+    batch: pa.RecordBatch, values: Sequence[pa.Array], place_of: Callable[[Partition], int]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Each place that a partition of the batch belongs to with its rows, those of each partition together."""
+    if not len(batch):
+        return
+    found = _Segments.of(values, len(batch))
+    by_place: dict[int, list[int]] = {}
+    for number, partition in enumerate(found.partitions):
+        by_place.setdefault(place_of(partition), []).append(number)
+    for place, numbers in by_place.items():
+        stretches = [(found.starts[number], found.ends[number] - found.starts[number]) for number in numbers]
+        if found.order is None:
+            parts = [batch.slice(*stretch) for stretch in stretches]
+            yield place, parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        else:
+            # Rows are copied once, by their numbers: to cut first and to join then would copy them twice.
+            yield place, batch.take(pa.concat_arrays([found.order.slice(*stretch) for stretch in stretches]))
+
+
+@dataclass(frozen=True)
+class _Segments:
+    """The partitions of a batch, and from which row to which each lies once rows are in ``order``; None if they are."""
+
+    partitions: list[Partition]
+    starts: list[int]
+    ends: list[int]
+    order: pa.Array | None
+
+    @classmethod
+    def of(cls, values: Sequence[pa.Array], length: int) -> _Segments:
+        numbers = _number_rows(values, length)
+        runs = pc.run_end_encode(numbers)
+        counts = pc.value_counts(numbers).field(1)
+        if len(runs.values) == len(counts):
+            order, ends = None, runs.run_ends.to_pylist()
+            firsts = starts = [0, *ends[:-1]]
+        else:
+            order = pc.array_sort_indices(numbers)  # stable, and by counting where the numbers are few
+            ends = pc.cumulative_sum(counts).to_pylist()
+            starts = [0, *ends[:-1]]
+            firsts = order.take(pa.array(starts, pa.int64())).to_pylist()
+        return cls(_tuples(values, firsts), starts, ends, order)
 
 
 def partition_tuples(values: Sequence[pa.Array]) -> list[Partition]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeshift.iceberg.partition_split import partition_tuples, split_by_partition
+from lakeshift.iceberg.partition_split import partition_tuples, split_by_partition, split_by_place
 
 
 def split(values: list[pa.Array]) -> list[tuple[Any, list[int]]]:
@@ -91,3 +91,17 @@ def test_nested_columns_travel_with_their_rows() -> None:
     parts = dict(split_by_partition(batch, [batch["k"]]))
     assert parts["b",].to_pylist() == [rows[0], rows[2]]
     assert parts["a",].to_pylist() == [rows[1]]
+
+
+def test_rows_of_a_place_lie_together_by_partition() -> None:
+    def placed(keys: list[str | None]) -> dict[int, list[tuple[str, int]]]:
+        batch = pa.record_batch([pa.array(range(len(keys)), pa.int64()), pa.array(keys, pa.string())], ["row", "k"])
+        found = split_by_place(batch, [batch["k"]], lambda partition: 1 if partition[0] in ("a", "c") else 2)
+        return {place: list(zip(part["k"].to_pylist(), part["row"].to_pylist(), strict=True)) for place, part in found}
+
+    mixed = {2: [("b", 0), ("b", 3), (None, 4)], 1: [("a", 1), ("a", 5), ("c", 2)]}
+    assert placed(["b", "a", "c", "b", None, "a"]) == mixed
+    in_order = {2: [("b", 0), ("b", 1), (None, 5)], 1: [("a", 2), ("a", 3), ("c", 4)]}
+    assert placed(["b", "b", "a", "a", "c", None]) == in_order
+    assert placed(["a", "a"]) == {1: [("a", 0), ("a", 1)]}
+    assert placed([]) == {}

@@ -106,14 +106,20 @@ class PartitionedWriter:
         if self._in_memory > self._limit:
             self._spill_all()
 
+    def finish_partition(self, partition: Partition) -> None:
+        """Write what still waits of one partition, and close its file. Rows that come later have another file."""
+        waiting = self._partitions.pop(PartitionKey(self._spec_id, partition), None)
+        if waiting is None:
+            return
+        if waiting.rows:
+            self._write_row_group(partition, waiting)
+        if waiting.file is not None:
+            self._close(partition, waiting)
+
     def finish(self) -> list[WrittenFile]:
         """Write what still waits, close every file, and tell what was written."""
-        for key, waiting in self._partitions.items():
-            if waiting.rows:
-                self._write_row_group(key.partition or (), waiting)
-            if waiting.file is not None:
-                self._close(key.partition or (), waiting)
-        self._partitions.clear()
+        for key in list(self._partitions):
+            self.finish_partition(key.partition or ())
         self._spill.remove()
         return self._written
 

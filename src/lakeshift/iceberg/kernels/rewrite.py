@@ -1,7 +1,7 @@
-"""The rewrite kernels: data files are read, their deletes applied, and their rows written anew.
+"""The rewrite kernel: data files are read, their deletes applied, and their rows written anew into one partition.
 
-Rows that keep their partition go straight from file to file, as Arrow columns. Rows that move to another spec are
-first sent, still as Arrow, to the task that writes their new partition. No Spark and no catalog here.
+Rows go straight from file to file, as Arrow columns. Those that move to partitions which only they can tell are the
+business of `move`. No Spark and no catalog here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import mmh3
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.io import FileIO
@@ -20,24 +19,16 @@ from pyiceberg.types import StructType
 from lakeshift.iceberg.kernels.data_files import FileLayout, WrittenFile, encode_partition
 from lakeshift.iceberg.kernels.even_writer import EvenWriter, Sizes
 from lakeshift.iceberg.kernels.opening import opened
-from lakeshift.iceberg.kernels.partitioned_writer import PartitionedWriter
 from lakeshift.iceberg.kernels.prefetch import prefetched
 from lakeshift.iceberg.kernels.read import FileReader, FileToRead, ReadContext, rows_in_stretch
 from lakeshift.iceberg.partition_path import DataLocations, PartitionPaths
-from lakeshift.iceberg.partition_split import split_by_partition
-from lakeshift.iceberg.transforms import PartitionValues
-from lakeshift.kernel import Attempt, Batches
+from lakeshift.kernel import Attempt
 
 # A dictionary that takes up most of its column is only a detour.
 _USELESS_DICTIONARY = 0.6
 # Rows are read in batches of about so many bytes, as far as a file's size tells.
 _BATCH_BYTES = 32 * 1024 * 1024
 _UNPACKED = 6
-# How many rows, or bytes, are sorted by the task that will write them at a time.
-_CHUNK_ROWS = 512 * 1024
-_CHUNK_BYTES = 64 * 1024 * 1024
-
-MOVED_SCHEMA = pa.schema([("place", pa.int32()), ("rows", pa.binary())])
 
 
 @dataclass(frozen=True)
@@ -70,14 +61,6 @@ class RewriteTask:
 
 
 @dataclass(frozen=True)
-class MoveTask:
-    """Files whose rows go to the tasks that write their partitions; ``places`` are the numbers of those."""
-
-    files: tuple[FileToRead, ...]
-    places: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class RewriteReport:
     """What one task wrote, and how long it took."""
 
@@ -90,7 +73,7 @@ def rewrite_files(task: RewriteTask, attempt: Attempt, *, job: RewriteJob, io: F
     started = time.perf_counter()
     output = job.outputs[task.output_spec_id]
     path = output.paths.path(task.partition)
-    layout = _with_dictionaries(job.layout, task.files, io)
+    layout = with_dictionaries(job.layout, task.files, io)
     writer = EvenWriter(
         layout,
         job.sizes,
@@ -101,7 +84,7 @@ def rewrite_files(task: RewriteTask, attempt: Attempt, *, job: RewriteJob, io: F
         attempt,
     )
     try:
-        with prefetched(_rows_and_share(task.files, job.context, io)) as batches:
+        with prefetched(rows_and_share(task.files, job.context, io)) as batches:
             for batch, done in batches:
                 writer.add(batch, done)
         yield RewriteReport(writer.finish(), time.perf_counter() - started)
@@ -110,42 +93,7 @@ def rewrite_files(task: RewriteTask, attempt: Attempt, *, job: RewriteJob, io: F
         raise
 
 
-def send_rows(task: MoveTask, attempt: Attempt, *, job: RewriteJob, spec_id: int, io: FileIO) -> Batches:
-    """The live rows of some files, each with the number of the task that writes its partition."""
-    values = PartitionValues(job.layout.schema, job.context.specs[spec_id])
-    with prefetched(_rows_and_share(task.files, job.context, io)) as batches:
-        for chunk in _chunks(batch for batch, _ in batches):
-            by_place: dict[int, list[pa.RecordBatch]] = {}
-            for partition, rows in split_by_partition(chunk, values.compute(chunk)):
-                by_place.setdefault(_place(partition, task.places), []).append(rows)
-            for place, pieces in by_place.items():
-                yield _message(place, pa.concat_batches(pieces) if len(pieces) > 1 else pieces[0])
-
-
-def write_moved(
-    batches: Batches, attempt: Attempt, *, job: RewriteJob, spec_id: int, io: FileIO
-) -> Iterator[RewriteReport]:
-    """Write the rows that came to this task under their new spec; if it fails, nothing of this attempt stays behind."""
-    started = time.perf_counter()
-    output = job.outputs[spec_id]
-    values = PartitionValues(job.layout.schema, job.context.specs[spec_id])
-
-    def locate(partition: tuple[Any, ...], name: str) -> str:
-        return job.locations.place(name, output.paths.path(partition))
-
-    writer = PartitionedWriter(job.layout, spec_id, output.struct, locate, io, attempt)
-    try:
-        for batch in batches:
-            for message in batch.column("rows"):
-                rows = pa.ipc.read_record_batch(message.as_buffer(), job.layout.arrow)
-                writer.add(split_by_partition(rows, values.compute(rows)), rows.nbytes)
-        yield RewriteReport(writer.finish(), time.perf_counter() - started)
-    except BaseException:
-        writer.abort()
-        raise
-
-
-def _rows_and_share(
+def rows_and_share(
     files: Sequence[FileToRead], context: ReadContext, io: FileIO
 ) -> Iterator[tuple[pa.RecordBatch, float]]:
     """The rows of some files, each batch with the share of all input that has been read by then."""
@@ -180,7 +128,7 @@ def _with_batch_rows(context: ReadContext, files: Sequence[FileToRead]) -> ReadC
     return replace(context, batch_rows=max(1024, min(context.batch_rows, fitting)))
 
 
-def _with_dictionaries(layout: FileLayout, files: Sequence[FileToRead], io: FileIO) -> FileLayout:
+def with_dictionaries(layout: FileLayout, files: Sequence[FileToRead], io: FileIO) -> FileLayout:
     """Use dictionaries where the largest input file has useful ones: trying them on other columns takes long."""
     largest = max(files, key=lambda file: file.length)
     with opened(largest.path, io) as source, pq.ParquetFile(source) as parquet:
@@ -201,29 +149,3 @@ def _is_useful(column: pq.ColumnChunkMetaData) -> bool:
         return False
     dictionary = column.data_page_offset - column.dictionary_page_offset
     return bool(dictionary < _USELESS_DICTIONARY * column.total_compressed_size)
-
-
-def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
-            yield pa.concat_batches(waiting)
-            waiting, rows, size = [], 0, 0
-    if waiting:
-        yield pa.concat_batches(waiting)
-
-
-def _place(partition: tuple[Any, ...], places: Sequence[int]) -> int:
-    """The same place for the same partition, wherever it is worked out: not by Python's own hash, which varies."""
-    return places[mmh3.hash(repr(partition), signed=False) % len(places)]
-
-
-def _message(place: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """One row for Spark: the place, and rows as they lie in memory. The schema is known to the other side."""
-    message = rows.serialize()
-    offsets = pa.array([0, message.size], pa.int32()).buffers()[1]
-    payload = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, message])
-    return pa.RecordBatch.from_arrays([pa.array([place], pa.int32()), payload], schema=MOVED_SCHEMA)

@@ -17,6 +17,7 @@ from pyiceberg.typedef import Record
 
 from lakeshift.iceberg.commit.cleanup import remove_files
 from lakeshift.iceberg.kernels.data_files import WrittenFile
+from lakeshift.iceberg.kernels.move import MOVED_COLUMNS, send_rows, write_moved
 from lakeshift.iceberg.kernels.read import FileToRead
 from lakeshift.iceberg.kernels.rewrite import (
     OutputSpec,
@@ -24,8 +25,6 @@ from lakeshift.iceberg.kernels.rewrite import (
     RewriteReport,
     RewriteTask,
     rewrite_files,
-    send_rows,
-    write_moved,
 )
 from lakeshift.iceberg.partition_types import partition_array, spec_of
 from lakeshift.iceberg.rewrite.commits import RewrittenGroup
@@ -42,9 +41,11 @@ if TYPE_CHECKING:
 # Groups up to this size share a job, so that a thousand small partitions are not a thousand jobs.
 _SHARED_JOB_BYTES = 256 * 1024 * 1024
 _SHARED_JOB_GROUPS = 200
-# How much one task gets to write of rows that move.
+# How much one task gets to write of rows that move, and how many tasks there are for each core in any case: nobody
+# knows beforehand how many bytes a partition gets, and several small tasks even out what one large one would not.
 _MOVED_TASK_BYTES = 256 * 1024 * 1024
-# Rows that move come in messages of megabytes, of which Spark would otherwise hold ten thousand at once.
+_MOVED_TASKS_PER_CORE = 4
+# Rows that move come in messages of up to a megabyte, of which Spark would otherwise hold ten thousand at once.
 _RECORDS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _MESSAGES_AT_ONCE = "8"
 _SETTLING_ROUNDS = 2
@@ -182,8 +183,10 @@ class GroupJobs:
     def _move(self, group: RewriteGroup) -> RewrittenGroup:
         """Rewrite a group whose rows go to partitions of another spec, each to the task that writes its own."""
         spec_id = group.output_spec_id
-        writers = max(self._cores, -(-group.input_bytes // _MOVED_TASK_BYTES))
-        tasks = move_tasks(group, self._files.of(group), partition_places(writers), self._cores)
+        writers = max(self._cores * _MOVED_TASKS_PER_CORE, -(-group.input_bytes // _MOVED_TASK_BYTES))
+        inputs = self._files.of(group)
+        tasks = move_tasks(group, inputs, partition_places(writers), self._cores)
+        sample = max(inputs, key=lambda file: file.length)
         with (
             self.tracker.job(group.input_bytes) as told,
             _few_records_per_batch(self.spark),
@@ -193,13 +196,13 @@ class GroupJobs:
                 self.spark,
                 partial(send_rows, job=self.job, spec_id=spec_id, io=self.table.io),
                 tasks,
-                "place int, rows binary",
+                MOVED_COLUMNS,
                 operation_id=operation_id,
                 names=[_name(group)] * len(tasks),
             )
             reports = run_over_frame(
                 rows.repartition(writers, "place"),
-                partial(write_moved, job=self.job, spec_id=spec_id, io=self.table.io),
+                partial(write_moved, job=self.job, spec_id=spec_id, io=self.table.io, sample=sample),
                 RewriteReport,
                 operation_id=operation_id,
                 title=f"Move {'.'.join(self.table.name())} to spec {spec_id}",

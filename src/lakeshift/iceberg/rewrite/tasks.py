@@ -6,7 +6,8 @@ small files behind than the group as a whole would.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +18,11 @@ from pyiceberg.transforms import UnknownTransform
 from lakeshift.errors import UnsupportedTableError
 from lakeshift.iceberg.kernels.applied_deletes import DeleteFile, check_delete_file
 from lakeshift.iceberg.kernels.data_files import FileLayout
+from lakeshift.iceberg.kernels.move import MoveTask, Places, WholeFiles, partition_text
 from lakeshift.iceberg.kernels.read import FileToRead, check_readable
-from lakeshift.iceberg.kernels.rewrite import MoveTask, OutputSpec, RewriteJob, RewriteTask
+from lakeshift.iceberg.kernels.rewrite import OutputSpec, RewriteJob, RewriteTask
 from lakeshift.iceberg.partition_path import DataLocations, PartitionPaths
+from lakeshift.iceberg.partition_split import partition_tuples
 from lakeshift.iceberg.read import read_context
 from lakeshift.iceberg.rewrite.plan import GroupInputs, RewriteDataFilesPlan, RewriteGroup
 from lakeshift.iceberg.scan import delete_files
@@ -28,6 +31,8 @@ from lakeshift.iceberg.specs import partition_type, spec_of
 # A task has at least so many bytes, and so many new files, before its group is split further.
 TASK_BYTES = 128 * 1024 * 1024
 _FILES_PER_TASK = 2
+# Partitions so many to a task are about as many bytes for each, wherever chance puts them.
+_HOMES_PER_PLACE = 32
 
 
 class GroupFiles:
@@ -119,9 +124,47 @@ def rewrite_tasks(group: RewriteGroup, files: Sequence[FileToRead], output: Outp
 
 
 def move_tasks(group: RewriteGroup, files: Sequence[FileToRead], places: Sequence[int], cores: int) -> list[MoveTask]:
-    """The tasks that read a group whose rows move, given its files and the numbers of the tasks that write them."""
-    pieces = max(group.input_bytes // TASK_BYTES, min(cores, len(files)))
-    return [MoveTask(tuple(part), tuple(places)) for part in cut(files, max(1, pieces))]
+    """The tasks that read a group whose rows move, given its files and the numbers of the tasks that write them.
+
+    Files that already have the new spec belong to one new partition each. The task that writes it reads them.
+    """
+    moving: list[FileToRead] = []
+    there: dict[str, list[FileToRead]] = {}
+    for file, partition in zip(files, _new_partitions(group), strict=True):
+        if partition is None:
+            moving.append(file)
+        else:
+            there.setdefault(partition, []).append(file)
+    homes = _homes({text: sum(file.length for file in same) for text, same in there.items()}, places)
+    given = Places(tuple(places), homes)
+    whole = [WholeFiles(given.of_text(text), text, tuple(same)) for text, same in there.items()]
+    size = sum(file.length for file in moving)
+    parts = cut(moving, max(1, size // TASK_BYTES, min(cores, len(moving))))
+    # All of them tell of some files, so that none of them has to carry a list of a million.
+    return [MoveTask(tuple(part), given, tuple(whole[number :: len(parts)])) for number, part in enumerate(parts)]
+
+
+def _new_partitions(group: RewriteGroup) -> Iterator[str | None]:
+    """For each file of a group the one new partition that all of its rows belong to; None if that is not known."""
+    for part in group.inputs:
+        if part.spec_id != group.output_spec_id:
+            yield from [None] * part.length
+        else:
+            values = part.files.column("partition").combine_chunks().flatten()
+            yield from map(partition_text, partition_tuples(values))
+
+
+def _homes(sizes: Mapping[str, int], places: Sequence[int]) -> dict[str, int]:
+    """A place for each partition, so that all have about as many bytes; none if partitions are so many anyway."""
+    if len(sizes) > _HOMES_PER_PLACE * len(places):
+        return {}
+    loads = [(0, number) for number in range(len(places))]
+    homes = {}
+    for text, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
+        load, number = heapq.heappop(loads)
+        homes[text] = places[number]
+        heapq.heappush(loads, (load + size, number))
+    return homes
 
 
 def partition_of(group: RewriteGroup, output: OutputSpec) -> tuple[Any, ...]:

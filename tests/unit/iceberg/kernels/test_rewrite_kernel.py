@@ -34,15 +34,10 @@ from pyiceberg.types import (
 
 from lakeshift.iceberg.commit.change_set import RemovedFile, append_change, replace_change, row_delta_change
 from lakeshift.iceberg.commit.commit import commit
-from lakeshift.iceberg.kernels.data_files import to_data_file
-from lakeshift.iceberg.kernels.rewrite import (
-    MoveTask,
-    RewriteReport,
-    RewriteTask,
-    rewrite_files,
-    send_rows,
-    write_moved,
-)
+from lakeshift.iceberg.kernels import move
+from lakeshift.iceberg.kernels.data_files import WrittenFile, to_data_file
+from lakeshift.iceberg.kernels.move import MoveTask, Places, WholeFiles, send_rows, write_moved
+from lakeshift.iceberg.kernels.rewrite import RewriteReport, RewriteTask, rewrite_files
 from lakeshift.iceberg.rewrite import tasks
 from lakeshift.iceberg.rewrite.group_jobs import worth_joining
 from lakeshift.iceberg.rewrite.options import RewriteOptions
@@ -192,36 +187,100 @@ def test_a_failure_leaves_nothing_behind(table: Table) -> None:
     assert files_under(table.location()) == before
 
 
-def test_rows_that_move_go_to_the_task_of_their_new_partition(table: Table) -> None:
-    """Both halves without Spark in between: rows are sent by place, and each place writes its partitions whole."""
-    commit(table, append_change(table.metadata, [data_file(table, events(d, 50, first=100 * d)) for d in (1, 2, 3)]))
-    with table.update_spec() as update:
-        update.remove_field("ts_day")
-        update.add_field("id", BucketTransform(8), "id_bucket")
-        update.add_field("region", IdentityTransform(), "region")
-    (group,) = plan(table, target_spec_id=1).groups
+def moved(table: Table, planned: Any, places: tuple[int, ...]) -> tuple[list[MoveTask], list[RewriteReport]]:
+    """Both halves of a move without Spark in between: the tasks that send rows, and what each place writes of them."""
+    (group,) = planned.groups
     assert group.key is None
-    job, made = rewrite_job(table.metadata, plan(table, target_spec_id=1)), GroupFiles(plan(table, target_spec_id=1))
-    places = (7, 8, 9)
+    job, files = rewrite_job(table.metadata, planned), GroupFiles(planned).of(group)
+    tasks = move_tasks(group, files, places, cores=2)
     sent: dict[int, list[pa.RecordBatch]] = {place: [] for place in places}
-    moving = move_tasks(group, made.of(group), places, cores=2)
-    assert sorted(len(task.files) for task in moving) == [1, 2]
-    for number, task in enumerate(moving):
-        for message in send_rows(task, Attempt("op", number), job=job, spec_id=1, io=table.io):
+    for number, task in enumerate(tasks):
+        for message in send_rows(task, Attempt("op", number), job=job, spec_id=group.output_spec_id, io=table.io):
             sent[message.column("place")[0].as_py()].append(message)
     reports = [
         report
         for number, batches in enumerate(sent.values())
-        for report in write_moved(iter(batches), Attempt("op", 10 + number), job=job, spec_id=1, io=table.io)
+        for report in write_moved(
+            iter(batches),
+            Attempt("op", 10 + number),
+            job=job,
+            spec_id=group.output_spec_id,
+            io=table.io,
+            sample=files[0],
+        )
     ]
-    files = [file for report in reports for file in report.files]
+    return tasks, reports
+
+
+def bucketed(table: Table) -> None:
+    with table.update_spec() as update:
+        update.remove_field("ts_day")
+        update.add_field("id", BucketTransform(8), "id_bucket")
+        update.add_field("region", IdentityTransform(), "region")
+
+
+def check_buckets(files: list[WrittenFile], rows: int) -> None:
+    """Every partition has one file, and every row is in the file of its partition."""
     partitions = [tuple(file.partition) for file in files]
     assert len(set(partitions)) == len(partitions) == 8
-    assert sum(file.rows for file in files) == 150
+    assert sum(file.rows for file in files) == rows
     for file in files:
         bucket = int.from_bytes(file.partition[0] or b"", "little")
         stored = pq.read_table(canonical_location(file.location))["id"].to_pylist()
         assert {BucketTransform(8).transform(EVENTS.find_type("id"))(value) for value in stored} == {bucket}
+
+
+def test_rows_that_move_go_to_the_task_of_their_new_partition(table: Table) -> None:
+    commit(table, append_change(table.metadata, [data_file(table, events(d, 50, first=100 * d)) for d in (1, 2, 3)]))
+    bucketed(table)
+    tasks, reports = moved(table, plan(table, target_spec_id=1), (7, 8, 9))
+    assert sorted(len(task.files) for task in tasks) == [1, 2]
+    check_buckets([file for report in reports for file in report.files], 150)
+
+
+def test_files_of_the_new_spec_are_read_by_the_task_that_writes_their_partition(table: Table) -> None:
+    """Their rows are not sent, yet come into one file with those of their partition that were; deletes are applied."""
+    commit(table, append_change(table.metadata, [data_file(table, events(1, 50, first=100))]))
+    bucketed(table)
+    _, before = moved(table, plan(table, target_spec_id=1), (7, 8, 9))
+    there = [to_data_file(table.metadata, file) for report in before for file in report.files]
+    commit(table, append_change(table.metadata, there))
+    kept = next(file for file in there if file.record_count > 2)
+    commit(table, row_delta_change(table.metadata, [], [position_deletes(table, kept, [0, 1])]))
+    tasks, reports = moved(table, plan(table, target_spec_id=1), (7, 8, 9))
+    assert [len(task.files) for task in tasks] == [1]
+    told = [whole for task in tasks for whole in task.whole]
+    assert sorted(file.path for whole in told for file in whole.files) == sorted(file.file_path for file in there)
+    # As many partitions for each of the tasks, as they are of about equal size.
+    assert sorted(sum(whole.place == place for whole in told) for place in (7, 8, 9)) == [2, 3, 3]
+    check_buckets([file for report in reports for file in report.files], 98)
+
+
+def test_what_is_thought_of_a_files_partition_only_decides_who_reads_it(table: Table) -> None:
+    """Rows are written where their values belong, even if a task was told of a file with rows of other partitions."""
+    commit(table, append_change(table.metadata, [data_file(table, events(1, 50))]))
+    bucketed(table)
+    planned = plan(table, target_spec_id=1)
+    job, files = rewrite_job(table.metadata, planned), tuple(GroupFiles(planned).of(planned.groups[0]))
+    task = MoveTask((), Places((4,), {}), (WholeFiles(4, "(0, 'eu')", files),))
+    sent = send_rows(task, Attempt("op", 0), job=job, spec_id=1, io=table.io)
+    (report,) = write_moved(sent, Attempt("op", 1), job=job, spec_id=1, io=table.io, sample=files[0])
+    check_buckets(report.files, 50)
+
+
+def test_messages_are_small_and_hold_every_row_once(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large ones would each take memory of their own in the JVM."""
+    monkeypatch.setattr(move, "_MESSAGE_BYTES", 4000)
+    rows = [{**row, "region": "eu"} for row in wide(1, 500)]
+    commit(table, append_change(table.metadata, [data_file(table, rows)]))
+    bucketed(table)
+    planned = plan(table, target_spec_id=1)
+    job, files = rewrite_job(table.metadata, planned), tuple(GroupFiles(planned).of(planned.groups[0]))
+    task = MoveTask(files, Places((4, 5), {}))
+    messages = list(send_rows(task, Attempt("op", 0), job=job, spec_id=1, io=table.io))
+    assert max(message["rows"][0].as_buffer().size for message in messages) < 6000
+    sent = [pa.ipc.read_record_batch(message["rows"][0].as_buffer(), job.layout.arrow) for message in messages]
+    assert sorted(value for part in sent for value in part["id"].to_pylist()) == sorted(row["id"] for row in rows)
 
 
 def test_cutting_keeps_every_byte_once(table: Table) -> None:
@@ -249,7 +308,8 @@ def test_tasks_pickle(table: Table) -> None:
     commit(table, append_change(table.metadata, [data_file(table, events(1))]))
     planned = plan(table)
     job = rewrite_job(table.metadata, planned)
-    task = MoveTask(tuple(GroupFiles(planned).of(planned.groups[0])), (1,))
+    files = tuple(GroupFiles(planned).of(planned.groups[0]))
+    task = MoveTask(files, Places((1,), {"(2,)": 1}), (WholeFiles(1, "(2,)", files),))
     assert pickle.loads(pickle.dumps(task)) == task
     assert pickle.loads(pickle.dumps(job)).sizes == planned.sizes
 
