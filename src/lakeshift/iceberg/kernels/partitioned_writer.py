@@ -108,13 +108,16 @@ class PartitionedWriter:
 
     def finish_partition(self, partition: Partition) -> None:
         """Write what still waits of one partition, and close its file. Rows that come later have another file."""
-        waiting = self._partitions.pop(PartitionKey(self._spec_id, partition), None)
+        key = PartitionKey(self._spec_id, partition)
+        waiting = self._partitions.get(key)
         if waiting is None:
             return
         if waiting.rows:
             self._write_row_group(partition, waiting)
         if waiting.file is not None:
             self._close(partition, waiting)
+        # Not before: if it fails, the file that is open is abandoned with the others.
+        del self._partitions[key]
 
     def finish(self) -> list[WrittenFile]:
         """Write what still waits, close every file, and tell what was written."""
