@@ -100,6 +100,19 @@ def test_waiting_rows_move_to_local_disk_and_come_back_in_order(tmp_path: Path, 
     assert list(local_disk.iterdir()) == []
 
 
+def test_a_partition_that_is_finished_waits_no_more(tmp_path: Path) -> None:
+    """Its rows, from disk and from memory, are in a file at once; those that come later have another one."""
+    writer = a_writer(tmp_path, waiting_bytes=60)
+    writer.add(*chunk((float("nan"), rows([1, 2])), (2.0, rows([3, 4]))))
+    writer.add(*chunk((float("nan"), rows([5]))))
+    writer.finish_partition((float("nan"),))
+    writer.finish_partition((7.0,))  # nobody has seen it
+    (finished,) = tmp_path.rglob("*.parquet")
+    assert pq.read_table(finished, partitioning=None).column("id").to_pylist() == [1, 2, 5]
+    writer.add(*chunk((float("nan"), rows([6]))))
+    assert [list(ids([file])) for file in writer.finish()] == [[1, 2, 5], [3, 4], [6]]
+
+
 def test_two_thousand_partitions_make_two_thousand_files_whatever_may_wait(tmp_path: Path) -> None:
     writer = a_writer(tmp_path, waiting_bytes=100_000)
     for round_number in range(3):
