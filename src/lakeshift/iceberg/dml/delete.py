@@ -11,7 +11,7 @@ from lakeshift.iceberg.dml.run import Marks, Preview, Run, apply, mark_exactly, 
 from lakeshift.iceberg.kernels.mark import ROW_ID
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
 
 def delete(run: Run, where: str | Column) -> CommitResult:
@@ -39,6 +39,11 @@ def mark(run: Run, target: Target, condition: Condition, *, dry: bool = False) -
         return Marks()
     if condition.exact:
         return mark_exactly(run, target, condition.pushed, dry=dry)
-    frame = target_frame(run, target, condition.columns, condition.pushed)
     # Every file is read by one task and nothing is exchanged, so that its rows stay together.
-    return mark_frame(run, target, frame.filter(condition.original).select(ROW_ID), dry=dry)
+    return mark_frame(run, target, ids_by_spark(run, target, condition), dry=dry)
+
+
+def ids_by_spark(run: Run, target: Target, condition: Condition) -> DataFrame:
+    """The ids of the rows of a target for which Spark calls a condition true."""
+    frame = target_frame(run, target, condition.columns, condition.pushed)
+    return frame.filter(condition.original).select(ROW_ID)
