@@ -27,7 +27,7 @@ from lakeshift.iceberg.kernels.position_deletes import (
     row_ids,
     row_positions,
 )
-from lakeshift.iceberg.kernels.read import FileReader, FileToRead, ReadContext
+from lakeshift.iceberg.kernels.read import Chosen, FileReader, FileToRead, ReadContext
 from lakeshift.iceberg.spark_types import to_spark
 from lakeshift.kernel import Attempt, Batches
 
@@ -196,13 +196,8 @@ def read_by_marks(
     convert = to_spark(Schema(*context.fields))
     for file in task:
         marked = marks.positions(file.read.path, [_as_delete(*mark) for mark in file.marks])
-        for batch in reader.read(file.read):
-            positions = batch.column(batch.num_columns - 1).to_numpy()
-            at = np.minimum(np.searchsorted(marked, positions), max(len(marked) - 1, 0))
-            is_marked = marked[at] == positions if len(marked) else np.zeros(len(positions), bool)
-            chosen = batch.filter(pa.array(is_marked if which == "marked" else ~is_marked))
-            if chosen.num_rows:
-                yield _with_ids(chosen, file.number, convert) if which == "marked" else convert(_without_last(chosen))
+        for batch in reader.read(file.read, Chosen(only=marked) if which == "marked" else Chosen(gone=marked)):
+            yield _with_ids(batch, file.number, convert) if which == "marked" else convert(_without_last(batch))
 
 
 def _as_delete(location: str, size: int) -> DeleteFile:

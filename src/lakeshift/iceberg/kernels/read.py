@@ -7,9 +7,9 @@ files read nearly as fast as one large one. What lies in a file as it is wanted 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,8 @@ from lakeshift.iceberg.kernels.file_columns import ColumnPlan, FileFields, file_
 from lakeshift.iceberg.kernels.opening import opened
 from lakeshift.iceberg.kernels.row_groups import row_groups_that_can_match
 from lakeshift.iceberg.row_filter import RowFilter
+
+Positions: TypeAlias = npt.NDArray[np.int64]
 
 BATCH_ROWS = 131_072
 _FETCHED_AT_ONCE = 128 * 1024 * 1024
@@ -101,6 +103,42 @@ class ReadContext:
         return RowFilter(self.where, self.schema) if self.where is not None and self.exact else None
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """Rows of a file by their positions, sorted: some of them, or all but some."""
+
+    only: Positions | None = None
+    gone: Positions = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def without(self, gone: Positions) -> Chosen:
+        """The same rows, less some."""
+        if not len(gone):
+            return self
+        if self.only is not None:
+            return Chosen(np.setdiff1d(self.only, gone, assume_unique=True))
+        return Chosen(gone=np.union1d(self.gone, gone) if len(self.gone) else gone)
+
+    def any_in(self, position: int, rows: int) -> bool:
+        """Whether rows of a stretch may be chosen."""
+        if self.only is None:
+            return True
+        first, last = np.searchsorted(self.only, (position, position + rows))
+        return bool(last > first)
+
+    def mask(self, position: int, rows: int) -> pa.BooleanArray | None:
+        """Which rows of a batch that begins at a position are chosen; None if all are."""
+        named = self.gone if self.only is None else self.only
+        first, last = np.searchsorted(named, (position, position + rows))
+        if self.only is None and first == last:
+            return None
+        found = np.full(rows, self.only is None)
+        found[named[first:last] - position] = self.only is not None
+        return pa.array(found)
+
+
+EVERY_ROW = Chosen()
+
+
 def check_readable(files: Iterable[FileToRead]) -> None:
     """Raise an UnsupportedTableError that names the first file which cannot be read, before anything runs."""
     checked: set[str] = set()
@@ -131,18 +169,19 @@ class FileReader:
         self._fields: dict[bytes, FileFields] = {}
         self._plans: dict[tuple[bytes, tuple[tuple[int, ...], ...]], _Plan] = {}
 
-    def read(self, file: FileToRead) -> Iterator[pa.RecordBatch]:
+    def read(self, file: FileToRead, chosen: Chosen = EVERY_ROW) -> Iterator[pa.RecordBatch]:
         """The live rows of a data file, in the order of the file; no batch is empty."""
-        positions = self._deletes.positions(file.path, file.deletes)
+        chosen = chosen.without(self._deletes.positions(file.path, file.deletes))
         key_sets = self._deletes.key_sets(file.deletes)
-        with opened(file.path, self._io) as source, _parquet(source, file) as parquet:
+        few = chosen.only is not None or self._context.row_filter is not None
+        with opened(file.path, self._io) as source, _parquet(source, file, few_rows=few) as parquet:
             fields, plan = self._plan(parquet.schema_arrow, file, key_sets)
             identity = self._identity(file)
-            names = plan.columns.names(identity)
-            for start, groups in self._runs(parquet, file, fields):
+            names = list(dict.fromkeys([*plan.wanted.names(identity), *plan.tested.names(identity)]))
+            for start, groups in self._runs(parquet, file, fields, chosen):
                 position = start
                 for batch in _batches(parquet, groups, names, self._context.batch_rows):
-                    rows = self._rows(batch, file, plan, identity, position, positions, key_sets)
+                    rows = self._rows(batch, file, plan, identity, position, chosen, key_sets)
                     if rows.num_rows:
                         yield rows
                     position += batch.num_rows
@@ -165,10 +204,13 @@ class FileReader:
             if isinstance(field.transform, IdentityTransform)
         }
 
-    def _runs(self, parquet: pq.ParquetFile, file: FileToRead, fields: FileFields) -> Iterator[tuple[int, list[int]]]:
+    def _runs(
+        self, parquet: pq.ParquetFile, file: FileToRead, fields: FileFields, chosen: Chosen
+    ) -> Iterator[tuple[int, list[int]]]:
         """The row groups to read, those that follow each other together, each with the position of its first row."""
         metadata = parquet.metadata
-        if file.stretch is None and (metadata.num_row_groups == 1 or self._context.where is None):
+        everything = self._context.where is None and chosen.only is None
+        if file.stretch is None and (metadata.num_row_groups == 1 or everything):
             yield 0, list(range(metadata.num_row_groups))
             return
         wanted = _groups_in(metadata, file.stretch)
@@ -178,7 +220,7 @@ class FileReader:
         run: list[int] = []
         start = run_start = 0
         for group in range(metadata.num_row_groups):
-            if group in wanted:
+            if group in wanted and chosen.any_in(start, metadata.row_group(group).num_rows):
                 run_start = run_start if run else start
                 run.append(group)
             elif run:
@@ -195,32 +237,30 @@ class FileReader:
         plan: _Plan,
         identity: Mapping[int, Any],
         position: int,
-        deleted: npt.NDArray[np.int64],
+        chosen: Chosen,
         key_sets: list[KeySet],
     ) -> pa.RecordBatch:
-        arrays = plan.columns.arrays(batch, identity)
-        keep: Any = None
-        first, last = np.searchsorted(deleted, (position, position + batch.num_rows))
-        if last > first:
-            alive = np.ones(batch.num_rows, bool)
-            alive[deleted[first:last] - position] = False
-            keep = pa.array(alive)
+        keep = chosen.mask(position, batch.num_rows)
+        tested = plan.tested.arrays(batch, identity)
         for keys, columns in zip(key_sets, plan.keys, strict=True):
-            keep = _and(keep, pc.invert(keys.deleted([arrays[index] for index in columns])))
+            keep = _and(keep, pc.invert(keys.deleted([tested[index] for index in columns])))
         if plan.row_filter is not None:
-            tested = pa.RecordBatch.from_arrays([arrays[index] for index in plan.filtered], names=plan.filter_names)
-            keep = _and(keep, plan.row_filter.mask(tested))
-        context = self._context
-        own = [_metadata_column(name, file, position, batch.num_rows) for name in context.metadata_columns]
-        rows = pa.RecordBatch.from_arrays([*arrays[: len(context.columns)], *own], schema=context.arrow)
-        return rows if keep is None or keep.true_count == len(keep) else rows.filter(keep)
+            filtered = [tested[index] for index in plan.filtered]
+            keep = _and(keep, plan.row_filter.mask(pa.RecordBatch.from_arrays(filtered, names=plan.filter_names)))
+        own = [_metadata_column(name, file, position, batch.num_rows) for name in self._context.metadata_columns]
+        # Rows go before columns are brought to the table's types: there is less to bring.
+        if keep is not None and keep.true_count < len(keep):
+            batch, own = batch.filter(keep), [column.filter(keep) for column in own]
+        arrays = plan.wanted.arrays(batch, identity)
+        return pa.RecordBatch.from_arrays([*arrays, *own], schema=self._context.arrow)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """The columns to make of a file: those that are wanted first, then what deletes and the filter look at."""
+    """The columns to make of a file: those that are wanted, and those that deletes and the filter look at."""
 
-    columns: ColumnPlan
+    wanted: ColumnPlan
+    tested: ColumnPlan
     keys: tuple[tuple[int, ...], ...]
     row_filter: RowFilter | None
     filtered: tuple[int, ...]
@@ -229,30 +269,55 @@ class _Plan:
     @classmethod
     def of(cls, context: ReadContext, fields: FileFields, key_sets: list[KeySet], location: str) -> _Plan:
         wanted = list(context.fields)
-        arrow = [context.arrow.field(index).type for index in range(len(wanted))]
+        types = [context.arrow.field(index).type for index in range(len(wanted))]
+        tested: list[NestedField] = []
+        tested_types: list[pa.DataType] = []
         keys = []
         for key_set in key_sets:
-            keys.append(tuple(range(len(wanted), len(wanted) + len(key_set.fields))))
-            wanted += [key.field for key in key_set.fields]
-            arrow += [key.arrow for key in key_set.fields]
+            keys.append(tuple(range(len(tested), len(tested) + len(key_set.fields))))
+            tested += [key.field for key in key_set.fields]
+            tested_types += [key.arrow for key in key_set.fields]
         filtered, names = [], []
         if context.row_filter is not None:
             for field in context.row_filter.needed_schema().fields:
                 whole = context.schema.find_field(field.field_id)
-                filtered.append(context.columns.index(whole.name) if whole.name in context.columns else len(wanted))
+                filtered.append(len(tested))
                 names.append(whole.name)
-                if whole.name not in context.columns:
-                    wanted.append(whole)
-                    arrow.append(arrow_type_of(whole.field_type))
-        columns = ColumnPlan(fields, wanted, arrow, location)
-        return cls(columns, tuple(keys), context.row_filter, tuple(filtered), names)
+                tested.append(whole)
+                tested_types.append(arrow_type_of(whole.field_type))
+        return cls(
+            ColumnPlan(fields, wanted, types, location),
+            ColumnPlan(fields, tested, tested_types, location),
+            tuple(keys),
+            context.row_filter,
+            tuple(filtered),
+            names,
+        )
 
 
-def _parquet(source: Any, file: FileToRead) -> pq.ParquetFile:
+def _parquet(source: Any, file: FileToRead, *, few_rows: bool) -> pq.ParquetFile:
     # An object store is asked for all columns at once, unless that might take too much memory.
     remote = not isinstance(source, pa.MemoryMappedFile) and file.length <= _FETCHED_AT_ONCE
     # Old writers' INT96 would otherwise become nanoseconds, which end in 2262.
-    return pq.ParquetFile(source, pre_buffer=remote, coerce_int96_timestamp_unit="us")
+    options: dict[str, Any] = {"pre_buffer": remote, "coerce_int96_timestamp_unit": "us"}
+    if few_rows:
+        # Where most rows go at once, their text need not be made of the dictionary first: that is half of the work.
+        options["metadata"] = metadata = pq.read_metadata(source)
+        options["read_dictionary"] = _of_few_values(metadata)
+    return pq.ParquetFile(source, **options)
+
+
+def _of_few_values(metadata: pq.FileMetaData) -> list[int]:
+    """The top-level text columns that are stored by dictionary, and not as they are from some page on."""
+    found = []
+    for index in range(metadata.num_columns):
+        column = metadata.schema.column(index)
+        if column.physical_type == "BYTE_ARRAY" and column.path == column.name:
+            chunks = [metadata.row_group(group).column(index) for group in range(metadata.num_row_groups)]
+            # As it is, a text takes four bytes for its length alone.
+            if all(c.has_dictionary_page and c.total_uncompressed_size < 4 * c.num_values for c in chunks):
+                found.append(index)
+    return found
 
 
 def _batches(parquet: pq.ParquetFile, groups: list[int], names: list[str], rows: int) -> Iterator[pa.RecordBatch]:

@@ -42,7 +42,8 @@ def _columns(
     for field_id in extract_field_ids(bind(schema, rewrite_not(where), case_sensitive=True)):
         have = fields.leaf(_path(schema.as_struct(), field_id))
         if have is not None and not have.children:
-            yield schema.find_field(field_id), have.leaf, have.kind
+            kind = have.kind.value_type if pa.types.is_dictionary(have.kind) else have.kind
+            yield schema.find_field(field_id), have.leaf, kind
 
 
 def _path(struct: StructType, field_id: int) -> list[int]:

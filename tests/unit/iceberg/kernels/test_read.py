@@ -44,7 +44,7 @@ from pyiceberg.types import (
 from lakeshift.errors import ConfigError, UnsupportedTableError
 from lakeshift.iceberg.arrow_schema import arrow_schema
 from lakeshift.iceberg.kernels.applied_deletes import DeleteFile
-from lakeshift.iceberg.kernels.read import FileReader, FileToRead, ReadContext, check_readable, read_file
+from lakeshift.iceberg.kernels.read import Chosen, FileReader, FileToRead, ReadContext, check_readable, read_file
 
 IO = PyArrowFileIO()
 UNPARTITIONED = PartitionSpec()
@@ -354,6 +354,56 @@ def test_exact_filters_leave_out_rows_and_others_only_row_groups(tmp_path: Path)
     assert [row["id"] for row in _rows(_file(path), nulls)] == list(range(0, 100, 5))
     assert _rows(_file(path), _context(SIMPLE, where=EqualTo("id", 1000))) == []
     assert len(_rows(_file(path), _context(SIMPLE, where=AlwaysTrue(), exact=True))) == 100
+
+
+def test_text_of_few_values_is_the_same_text_when_few_rows_are_read(tmp_path: Path, opened: list[Any]) -> None:
+    schema = _schema(
+        (1, "id", LongType()), (2, "few", StringType()), (3, "many", StringType()), (4, "bytes", BinaryType())
+    )
+    rows = [
+        {
+            "id": n,
+            "few": f"value {n // 100}" if n % 7 else None,
+            "many": f"text number {n}",
+            "bytes": b"x" * (n % 3),
+        }
+        for n in range(1000)
+    ]
+    path = _write(tmp_path, rows, schema, row_group_size=250)
+    where = EqualTo("few", "value 6")
+    exact = _context(schema, where=where, exact=True)
+    deleted = _position_deletes(tmp_path, [(path, n) for n in (3, 601, 602)])
+    expected = [row for row in rows if row["few"] == "value 6" and row["id"] not in (601, 602)]
+    assert _rows(_file(path, deleted), exact) == expected
+    # Only the groups are read that can match, by the bounds of a column that was read as a dictionary.
+    assert [row_groups for row_groups, _ in opened] == [[2]]
+    assert opened.pop()[1] == {"few", "bytes"}
+
+    wanted = np.array([3, 5, 249, 250, 999])
+    reader = FileReader(_context(schema), IO)
+    some = [row for batch in reader.read(_file(path, deleted), Chosen(only=wanted)) for row in batch.to_pylist()]
+    assert some == [rows[n] for n in (5, 249, 250, 999)]
+    assert [row_groups for row_groups, _ in opened] == [[0, 1], [3]]
+    others = [row for batch in reader.read(_file(path, deleted), Chosen(gone=wanted)) for row in batch.to_pylist()]
+    assert others == [row for row in rows if row["id"] not in (3, 5, 249, 250, 999, 601, 602)]
+    # Where most rows stay, text is read as text at once.
+    assert opened[-1] == ([0, 1, 2, 3], set())
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The row groups that were read, and the columns that were read as dictionaries, of every run."""
+    found: list[Any] = []
+    original = pq.ParquetFile.iter_batches
+
+    def recorded(file: pq.ParquetFile, *arguments: Any, **options: Any) -> Any:
+        as_dictionary = {field.name for field in file.schema_arrow if pa.types.is_dictionary(field.type)}
+        if "many" in file.schema_arrow.names:
+            found.append((options["row_groups"], as_dictionary))
+        return original(file, *arguments, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", recorded)
+    return found
 
 
 def test_filters_see_columns_as_the_table_has_them(tmp_path: Path) -> None:
