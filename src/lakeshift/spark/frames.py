@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakeshift.errors import SchemaMismatchError
+from lakeshift.errors import ConfigError, SchemaMismatchError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +33,15 @@ def arrow_schema_of(frame: DataFrame) -> pa.Schema:
 def quoted(name: str) -> str:
     """A name as Spark SQL takes it, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def check_expression(value: Any, what: str) -> None:
+    """Raise a ConfigError unless a value is what Spark can evaluate: SQL text, or a Column of any of its kinds."""
+    if not isinstance(value, str) and not any(kind.__name__ == "Column" for kind in type(value).__mro__):
+        raise ConfigError(
+            f"{what} is {value!r}, of type {type(value).__name__}; it must be Spark SQL text, such as 'amount > 5' or "
+            "'5', or a Spark Column, such as lit(5)."
+        )
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:

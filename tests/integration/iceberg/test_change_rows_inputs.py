@@ -61,6 +61,17 @@ BAD: list[tuple[str, Callable[[Changed], Any], type[LakeshiftError], str]] = [
     ("SET of nothing", lambda c: c.ours.update({}), ConfigError, "must map columns"),
     ("SET of a text to a number", lambda c: c.ours.update({"amount": "region"}), SchemaMismatchError, "amount"),
     ("SET by an unknown column", lambda c: c.ours.update({"amount": "nope + 1"}), ConfigError, "nope"),
+    ("no text for a condition", lambda c: c.ours.delete(None), ConfigError, "is None, of type NoneType"),
+    ("no text for a value", lambda c: c.ours.update({"amount": 5}), ConfigError, "'amount' is 5, of type int"),
+    ("no text for a join", lambda c: _merge(c, on=["id"]).when_matched_delete().execute(), ConfigError, "MERGE is"),
+    ("an aggregate over all rows", lambda c: c.ours.update(_constants(c, "max(amount)")), ConfigError, "row alone"),
+    ("a value for each of several", lambda c: c.ours.update({"amount": "explode(array(1, 2))"}), ConfigError, "alone"),
+    (
+        "an insert of several rows",
+        lambda c: _merge(c).when_not_matched_insert({"id": "explode(array(source.id, 7))"}).execute(),
+        ConfigError,
+        "row alone",
+    ),
     ("a lossy value", lambda c: c.ours.update({"amount": "amount * 1.05"}), BadRowsError, "without loss"),
     ("a required null", lambda c: c.ours.update({"id": "null"}), BadRowsError, "required"),
     ("a merge without clauses", lambda c: _merge(c, "id = 1").execute(), ConfigError, "at least one clause"),
@@ -103,7 +114,12 @@ BAD: list[tuple[str, Callable[[Changed], Any], type[LakeshiftError], str]] = [
 ]
 
 
-def _merge(changed: Changed, on: str = "target.id = source.id", rows: Any = ((1, 5), (9, 9))) -> Any:
+def _constants(changed: Changed, amount: str) -> dict[str, str]:
+    """Nothing of the row itself in any column, so that Spark would take an aggregate for one over all rows."""
+    return {name: "1" if name == "id" else "null" for name in changed.columns} | {"amount": amount}
+
+
+def _merge(changed: Changed, on: Any = "target.id = source.id", rows: Any = ((1, 5), (9, 9))) -> Any:
     return changed.ours.merge(changed.spark.createDataFrame(list(rows), "id long, amount int"), on)
 
 

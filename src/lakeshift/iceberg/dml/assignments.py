@@ -16,6 +16,7 @@ from lakeshift.errors import ConfigError, SchemaMismatchError
 from lakeshift.iceberg.dml.failures import MISFIT, MISFIT_END, sql_errors
 from lakeshift.iceberg.dml.run import spark_schema
 from lakeshift.iceberg.value_casts import Certainty, find_cast
+from lakeshift.spark.frames import check_expression
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,7 +41,10 @@ class Assignments:
             )
         found: dict[str, Any] = {}
         for name, value in given.items():
+            if not isinstance(name, str):
+                raise ConfigError(f"{what} assigns to {name!r}; name the column by text.")
             column = _column(name, schema, case_sensitive, what)
+            check_expression(value, f"What {what} assigns to {column!r}")
             if column in found:
                 raise ConfigError(f"{what} assigns to column {column!r} twice: {', '.join(map(str, given))}.")
             found[column] = value
@@ -114,6 +118,25 @@ def project(frame: DataFrame, schema: Schema, cases: Sequence[Case], what: str) 
             made = value if action is None else functions.when(action == number, value).otherwise(made)
         selected.append(made.alias(column.name))
     return first.select(*selected)
+
+
+def check_values(frame: DataFrame, case: Case, what: str) -> None:
+    """Raise a ConfigError unless each value is one for each row, made of that row alone.
+
+    Spark would select others as well: an aggregate turns many rows into one, a generator one into many.
+    """
+    from pyspark.sql import functions
+
+    columns = [functions.expr(value) if isinstance(value, str) else value for value in case.values.values()]
+    try:
+        # Where such expressions cannot be meant, in a filter, Spark itself refuses them.
+        with sql_errors(what):
+            frame.filter(functions.coalesce(*(column.isNull() for column in columns))).schema  # noqa: B018
+    except ConfigError as error:
+        raise ConfigError(
+            f"{what} assigns a value that is not made of the row alone. Aggregates, windows and generators such as "
+            f"explode cannot be assigned: compute them in a frame, and merge that. {error}"
+        ) from error
 
 
 def _fitted(name: str, came: DataType, wanted: DataType, field: NestedField, problems: list[str]) -> str:

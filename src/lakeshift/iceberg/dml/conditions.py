@@ -11,7 +11,7 @@ from lakeshift.errors import ConfigError
 from lakeshift.iceberg.dml.failures import sql_errors
 from lakeshift.iceberg.dml.run import Run, spark_schema
 from lakeshift.iceberg.predicates import translate
-from lakeshift.spark.frames import is_case_sensitive
+from lakeshift.spark.frames import check_expression, is_case_sensitive
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -32,6 +32,7 @@ class Condition:
 
 def read_condition(run: Run, where: str | Column) -> Condition:
     """A condition, checked: unknown columns and non-deterministic expressions are errors before anything runs."""
+    check_expression(where, "The condition")
     schema = run.table.schema()
     if isinstance(where, str):
         found = translate(
@@ -53,6 +54,7 @@ def check_condition(frame: DataFrame, condition: str | Column, what: str) -> Non
     """Raise a ConfigError unless Spark can evaluate a condition on a frame's rows, each time alike."""
     from pyspark.sql import functions
 
+    check_expression(condition, what)
     text = f"{what} {str(condition)!r}"
     with sql_errors(text):
         frame.filter(condition).schema  # noqa: B018 - asks Spark to analyse it

@@ -15,7 +15,7 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
 
 from lakeshift.errors import ConfigError, MergeCardinalityError, SchemaMismatchError
 from lakeshift.iceberg.commit.result import CommitResult
-from lakeshift.iceberg.dml.assignments import ACTION, Assignments, Case, project
+from lakeshift.iceberg.dml.assignments import ACTION, Assignments, Case, check_values, project
 from lakeshift.iceberg.dml.conditions import check_condition
 from lakeshift.iceberg.dml.failures import sql_errors
 from lakeshift.iceberg.dml.merge_clauses import Clause, Kind, needs_cardinality_check
@@ -35,7 +35,7 @@ from lakeshift.iceberg.dml.update import update_case
 from lakeshift.iceberg.kernels.mark import ACTS, ROW_ID, Keys, PackedKeys, pack_keys
 from lakeshift.iceberg.kernels.position_deletes import ROW_BITS
 from lakeshift.iceberg.specs import writable_spec
-from lakeshift.spark.frames import cores_of, is_case_sensitive, quoted
+from lakeshift.spark.frames import check_expression, cores_of, is_case_sensitive, quoted
 from lakeshift.spark.jobs import run_over_frame
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Merging:
 
     def check(self) -> None:
         """Find what is wrong with the clauses before anything runs."""
+        check_expression(self.on, "The condition of MERGE")
         schema = self.run.table.schema()
         names = [name if self._case_sensitive else name.lower() for name in self.given.columns]
         doubles = sorted({name for name in names if names.count(name) > 1})
@@ -90,6 +91,7 @@ class Merging:
                 check_condition(frame, clause.condition, f"the condition of {clause},")
             if not clause.is_delete:
                 project(frame, schema, [self._case(clause)], str(clause))
+                check_values(frame, self._case(clause), str(clause))
 
     def execute(self) -> CommitResult:
         met = self.meet()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakeshift.iceberg.commit.result import CommitResult
-from lakeshift.iceberg.dml.assignments import Assignments, Case, project
+from lakeshift.iceberg.dml.assignments import Assignments, Case, check_values, project
 from lakeshift.iceberg.dml.conditions import Condition, read_condition
 from lakeshift.iceberg.dml.delete import mark
 from lakeshift.iceberg.dml.plan import Target, plan_target
@@ -44,6 +44,7 @@ def plan_update(
     case = update_case(0, assigned, run, _WHAT)
     empty = run.spark.createDataFrame([], spark_schema(schema))
     project(empty, schema, [case], _WHAT)
+    check_values(empty, case, _WHAT)
     condition = read_condition(run, "true" if where is None else where)
     metadata = run.table.metadata
     return case, condition, plan_target(metadata, run.table.io, run.rules.branch, condition.pushed)
