@@ -42,7 +42,7 @@ class CommandSeries:
 @contextmanager
 def command_series(folder: Path, **environment: str) -> Iterator[CommandSeries]:
     """Start the process in a folder, which Spark may put its own files into."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.command_series"],
         stdin=subprocess.PIPE,
