@@ -14,14 +14,16 @@ import org.apache.spark.sql.execution.datasources.{FilePartition, HadoopFsRelati
  */
 object TaskPacking {
 
-  /** How many times as long a byte takes that is merged as one that is only decoded. */
+  /** How many times as long a file group takes that is merged as one that is only decoded. */
   private val mergingCost = 4L
 
   def tasks(relation: HadoopFsRelation, files: Seq[SelectedFile]): Seq[FilePartition] = {
     val spark = relation.sparkSession
     val splitBytes = FilePartition.maxSplitBytes(spark, Seq(PartitionDirectory(InternalRow.empty, files.map(_.file))))
+    // Spark adds what it costs to open a file to each length, and merging opens log files as well.
+    val opening = spark.sessionState.conf.filesOpenCostInBytes
     val splits = for (selected <- files; split <- splitsOf(relation, selected, splitBytes))
-      yield Costed(split, if (selected.hasLogs) split.length * mergingCost else split.length)
+      yield Costed(split, if (selected.hasLogs) (split.length + opening) * mergingCost - opening else split.length)
     pack(spark, splits.sortBy(-_.cost), splitBytes)
   }
 
