@@ -23,8 +23,8 @@ def test_file_groups_that_need_merging_do_not_share_one_task(
         assert (_tasks(merging), _tasks(by_size)) == (REGIONS, 1)
         assert sorted(merging.collect()) == sorted(by_size.collect())
         assert _tasks(reader.read(read_optimized=True)) == 1, "nothing to merge: packed by size"
-    with settings(spark, **one_task, spark__sql__files__maxPartitionNum="2"):
-        assert _tasks(reader.read().select("id")) == 2, "the most tasks that the session allows still hold"
+    with settings(spark, **one_task, spark__sql__files__maxPartitionNum="1"):
+        assert _tasks(reader.read().select("id")) == 1, "the session still bounds the tasks"
 
 
 def _tasks(df: DataFrame) -> int:
