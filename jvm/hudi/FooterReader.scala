@@ -25,13 +25,16 @@ private final case class Summary(nonNull: Long, least: Option[Long], greatest: O
 final class FooterReader(file: FileStatus, conf: Configuration, datesRebasedBy: String) {
 
   /** The answers from the footer alone; None when it lacks the statistics of a column that is asked for. */
-  def fromFooter(values: Seq[FooterValue]): Option[InternalRow] = footer(values).flatMap { footer =>
-    val answers = values.map(value => answer(footer, value, columnOf(value).flatMap(statistics(footer, _))))
-    if (answers.forall(_.isDefined)) Some(InternalRow.fromSeq(answers.flatten)) else None
-  }
+  def fromFooter(values: Seq[FooterValue]): Option[InternalRow] =
+    if (values.forall(_ == RowCount))
+      ParquetFooter.rows(file, conf).map(rows => InternalRow.fromSeq(values.map(_ => rows)))
+    else footer(values).flatMap { footer =>
+      val answers = values.map(value => answer(footer, value, columnOf(value).flatMap(statistics(footer, _))))
+      if (answers.forall(_.isDefined)) Some(InternalRow.fromSeq(answers.flatten)) else None
+    }
 
   /** The answers; a column without statistics is read itself. */
-  def row(values: Seq[FooterValue]): InternalRow = {
+  def row(values: Seq[FooterValue]): InternalRow = fromFooter(values).getOrElse {
     val known = footer(values).getOrElse(withFile(_.getFooter))
     InternalRow.fromSeq(values.map { value =>
       val summary = columnOf(value).map(column => statistics(known, column).getOrElse(fromPages(column)))

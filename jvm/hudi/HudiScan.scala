@@ -4,15 +4,14 @@ import java.util.OptionalLong
 
 import org.apache.hudi.keygen.{CustomAvroKeyGenerator, CustomKeyGenerator, TimestampBasedAvroKeyGenerator, TimestampBasedKeyGenerator}
 
-import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
+import org.apache.spark.sql.catalyst.FileSourceOptions
 import org.apache.spark.sql.catalyst.expressions.{And, BoundReference, Expression, In, Literal, Predicate => RowPredicate}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.connector.expressions.{Expressions, LiteralValue, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read._
-import org.apache.spark.sql.execution.PartitionedFileUtil
-import org.apache.spark.sql.execution.datasources.{FileFormat, FilePartition, PartitionDirectory}
+import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.Filter
 import org.apache.spark.sql.types.StructType
@@ -83,13 +82,7 @@ final class HudiScan(
 
   override def planInputPartitions(): Array[InputPartition] = {
     read = withinLimit(afterRuntimeFilter)
-    val splitBytes = FilePartition.maxSplitBytes(spark, Seq(PartitionDirectory(InternalRow.empty, read.map(_.file))))
-    val splits = read.flatMap { selected =>
-      val path = selected.file.getPath
-      val splitable = relation.fileFormat.isSplitable(spark, relation.options, path)
-      PartitionedFileUtil.splitFiles(spark, selected.file, path, splitable, splitBytes, selected.partition)
-    }
-    FilePartition.getFilePartitions(spark, splits.sortBy(-_.length), splitBytes).toArray
+    TaskPacking.tasks(relation, read).toArray
   }
 
   private def afterRuntimeFilter: Seq[SelectedFile] = runtimeFilter match {

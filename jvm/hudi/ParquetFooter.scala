@@ -1,6 +1,6 @@
 package org.apache.spark.sql.lakeshift.hudi
 
-import java.io.{BufferedInputStream, InputStream}
+import java.io.BufferedInputStream
 import java.util.{ArrayList, List => JavaList}
 
 import scala.util.control.ControlThrowable
@@ -23,12 +23,22 @@ object ParquetFooter {
   private val readAhead = 16 * 1024
 
   /** The footer; None when it is encrypted, or when this is no Parquet file: Parquet's own reader has the words. */
-  def read(file: FileStatus, conf: Configuration, keyValuesToo: Boolean): Option[ParquetMetadata] = {
+  def read(file: FileStatus, conf: Configuration, keyValuesToo: Boolean): Option[ParquetMetadata] =
+    parsed(file, conf, new Consumer(if (keyValuesToo) WholeFooter else RowGroups)).filterNot(_.encrypted)
+      .map(found => new ParquetMetadataConverter().fromParquetMetadata(found.metadata))
+
+  /** The count of rows, for which the row groups need not be parsed; None where there is no footer to read. */
+  def rows(file: FileStatus, conf: Configuration): Option[Long] =
+    parsed(file, conf, new Consumer(CountOfRows)).map(_.metadata.getNum_rows).filter(_ >= 0)
+
+  private def parsed(file: FileStatus, conf: Configuration, consumer: Consumer): Option[Consumer] = {
     val stream = file.getPath.getFileSystem(conf).open(file.getPath)
     try {
-      start(stream, file.getLen).flatMap { position =>
+      start(stream, file.getLen).map { position =>
         stream.seek(position)
-        parse(new BufferedInputStream(stream, readAhead), keyValuesToo)
+        try Util.readFileMetaData(new BufferedInputStream(stream, readAhead), consumer)
+        catch { case Enough => }
+        consumer
       }
     } finally stream.close()
   }
@@ -43,24 +53,26 @@ object ParquetFooter {
       if (end.drop(4).toSeq == magic && position >= magic.size) Some(position) else None
     }
 
-  private def parse(stream: InputStream, keyValuesToo: Boolean): Option[ParquetMetadata] = {
-    val found = new Consumer(stopAtRows = !keyValuesToo)
-    try Util.readFileMetaData(stream, found)
-    catch { case AllRowsSeen => }
-    if (found.encrypted) None else Some(new ParquetMetadataConverter().fromParquetMetadata(found.metadata))
-  }
+  private object Enough extends ControlThrowable
 
-  private object AllRowsSeen extends ControlThrowable
+  /** How far a footer is read. */
+  private sealed trait Extent
+  private case object CountOfRows extends Extent
+  private case object RowGroups extends Extent
+  private case object WholeFooter extends Extent
 
   /** Fields come in the order of their numbers: the count of rows, the row groups, then the key-value metadata. */
-  private final class Consumer(stopAtRows: Boolean) extends Util.FileMetaDataConsumer {
+  private final class Consumer(extent: Extent) extends Util.FileMetaDataConsumer {
     val metadata = new FileMetaData(0, new ArrayList[SchemaElement](), -1L, new ArrayList[RowGroup]())
     var encrypted = false
     private var rows = 0L
 
     override def setVersion(version: Int): Unit = metadata.setVersion(version)
     override def setSchema(schema: JavaList[SchemaElement]): Unit = metadata.setSchema(schema)
-    override def setNumRows(count: Long): Unit = metadata.setNum_rows(count)
+    override def setNumRows(count: Long): Unit = {
+      metadata.setNum_rows(count)
+      if (extent == CountOfRows) throw Enough
+    }
     override def addKeyValueMetaData(entry: KeyValue): Unit = metadata.addToKey_value_metadata(entry)
     override def setCreatedBy(createdBy: String): Unit = metadata.setCreated_by(createdBy)
     override def setEncryptionAlgorithm(algorithm: EncryptionAlgorithm): Unit = encrypted = true
@@ -69,7 +81,7 @@ object ParquetFooter {
     override def addRowGroup(group: RowGroup): Unit = {
       metadata.addToRow_groups(group)
       rows += group.getNum_rows
-      if (stopAtRows && rows == metadata.getNum_rows) throw AllRowsSeen
+      if (extent == RowGroups && rows == metadata.getNum_rows) throw Enough
     }
   }
 }
