@@ -30,11 +30,15 @@ demo: .venv-3.5/.synced  ## Run the demo on Spark 3.5 (OPEN=1 opens its report i
 	$(call bin,3.5)/lakeshift demo $(if $(OPEN),--open)
 
 test: ready  ## Lint, types, docs and the default tests on both Spark lines (SPARK=3.5 for one)
-	@$(MAKE) --no-print-directory -j$(JOBS) $(PARTS)
+	@$(TOGETHER) $(ARCHIVES)
+	@$(TOGETHER) $(PARTS)
 
 test-full: ready  ## The long forms of everything
-	@LAKESHIFT_FULL=1 $(MAKE) --no-print-directory -j$(JOBS) $(PARTS)
+	@$(TOGETHER) $(ARCHIVES)
+	@LAKESHIFT_FULL=1 $(TOGETHER) $(PARTS)
 
+TOGETHER = $(MAKE) --no-print-directory -j$(JOBS)
+ARCHIVES = $(SPARK:%=.venv-%/classes.jsa)
 # The longest first, so that the cores stay busy to the end. One process holds one Spark context, and the cluster's
 # tests have their own: hence two runs a line. What needs no Spark runs once, not a line (see tests/conftest.py).
 PARTS    = $(SPARK:%=test-%) $(SPARK:%=cluster-%) plain types docs
