@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,10 @@ BROWSER = Path(__file__).parent / "browser"
 
 # Spark reads these options from the environment, for this process and for those that tests start.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED_JVM)
+
+# A shell starts what it runs in the background with interrupts ignored, and the commands that tests interrupt would
+# inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _numbers = itertools.count()
 
