@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -251,6 +252,7 @@ def _of(choices: list[Any], number: int) -> Any:
     return choices[number % len(choices)]
 
 
+@pytest.mark.once_first
 def test_the_table_is_the_model_after_every_step(spark: Any, java_catalog: Callable[..., str], tmp_path: Path) -> None:
     name = java_catalog(tmp_path)
     catalog = local_catalog(tmp_path, name)
@@ -266,6 +268,7 @@ def test_the_table_is_the_model_after_every_step(spark: Any, java_catalog: Calla
             max_examples=HISTORIES,
             stateful_step_count=STEPS,
             deadline=None,
+            print_blob=True,
             # Not the phase that explains: it plays every history many times more.
             phases=[Phase.reuse, Phase.generate, Phase.shrink],
             suppress_health_check=list(HealthCheck),
