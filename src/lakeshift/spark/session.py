@@ -89,7 +89,7 @@ def session_conf(
     coordinates = [*stack.packages(formats), *packages]
     if coordinates:
         settings["spark.jars.packages"] = ",".join(coordinates)
-        settings["spark.jars.excludes"] = ",".join(f"{group}:*" for group in PROVIDED)
+        settings["spark.jars.excludes"] = ",".join(PROVIDED)
     if wanted_extensions:
         settings["spark.sql.extensions"] = ",".join(wanted_extensions)
     return settings

@@ -131,7 +131,7 @@ def check_values(frame: DataFrame, case: Case, what: str) -> None:
     try:
         # Where such expressions cannot be meant, in a filter, Spark itself refuses them.
         with sql_errors(what):
-            frame.filter(functions.coalesce(*(column.isNull() for column in columns))).schema  # noqa: B018
+            frame.filter(functions.coalesce(*(column.isNull() for column in columns))).schema  # noqa: B018 - analyses it
     except ConfigError as error:
         raise ConfigError(
             f"{what} assigns a value that is not made of the row alone. Aggregates, windows and generators such as "
