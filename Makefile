@@ -30,15 +30,12 @@ demo: .venv-3.5/.synced  ## Run the demo on Spark 3.5 (OPEN=1 opens its report i
 	$(call bin,3.5)/lakeshift demo $(if $(OPEN),--open)
 
 test: ready  ## Lint, types, docs and the default tests on both Spark lines (SPARK=3.5 for one)
-	@$(TOGETHER) $(ARCHIVES)
 	@$(TOGETHER) $(PARTS)
 
 test-full: ready  ## The long forms of everything
-	@$(TOGETHER) $(ARCHIVES)
 	@LAKESHIFT_FULL=1 $(TOGETHER) $(PARTS)
 
 TOGETHER = $(MAKE) --no-print-directory -j$(JOBS)
-ARCHIVES = $(SPARK:%=.venv-%/classes.jsa)
 # The longest first, so that the cores stay busy to the end. One process holds one Spark context, and the cluster's
 # tests have their own: hence two runs a line. What needs no Spark runs once, not a line (see tests/conftest.py).
 PARTS    = $(SPARK:%=test-%) $(SPARK:%=cluster-%) plain types docs
@@ -51,10 +48,13 @@ said_by  = 2>&1 | (trap '' INT; sed -u 's/^/[$(1)] /')
 
 ready: $(SPARK:%=.venv-%/.synced) lint
 
-test-%: .venv-%/classes.jsa
+# Tests that start JVMs of their own, again and again, run on the last line: there the archive saves more than it costs.
+test-$(LAST) cluster-$(LAST): .venv-$(LAST)/classes.jsa
+
+test-%: .venv-%/.synced
 	$(call PYTEST,$*) -m "not plain$(SIZE)$(call REPEATED,$*)" --ignore tests/cluster $(call said_by,$*)
 
-cluster-%: .venv-%/classes.jsa
+cluster-%: .venv-%/.synced
 	$(call PYTEST,$*) -m "not plain$(SIZE)$(call REPEATED,$*)" tests/cluster $(call said_by,$* cluster)
 
 plain: .venv-$(FIRST)/.synced

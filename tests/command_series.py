@@ -17,10 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from tests.class_archive import SHORT_LIVED_JVM
-
-# Java properties of this kind are Spark's settings. A few hundred rows, spread over two tasks instead of 200.
-SETTINGS = "-Dspark.sql.shuffle.partitions=2 -Dspark.databricks.delta.snapshotPartitions=2"
+from tests.class_archive import SPARK_OPTIONS
 
 
 class CommandSeries:
@@ -52,7 +49,7 @@ def command_series(folder: Path, **environment: str) -> Iterator[CommandSeries]:
         env={
             **os.environ,
             "PYTHONPATH": str(Path(__file__).parents[1]),
-            "SPARK_SUBMIT_OPTS": f"{SHORT_LIVED_JVM} {SETTINGS}",
+            "SPARK_SUBMIT_OPTS": SPARK_OPTIONS,
             **environment,
         },
     )

@@ -25,7 +25,7 @@ from hypothesis import settings
 
 from benchmarks.iceberg_java import EXTENSION, SQLITE_JDBC, catalog_settings
 from lakeshift.stack import Stack, installed_stack
-from tests.class_archive import SHORT_LIVED_JVM
+from tests.class_archive import SPARK_OPTIONS
 
 FULL = bool(os.environ.get("LAKESHIFT_FULL"))
 
@@ -37,7 +37,7 @@ UNITS = Path(__file__).parent / "unit"
 BROWSER = Path(__file__).parent / "browser"
 
 # Spark reads these options from the environment, for this process and for those that tests start.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED_JVM)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SPARK_OPTIONS)
 
 # A shell starts what it runs in the background with interrupts ignored, and the commands that tests interrupt would
 # inherit that.
@@ -75,11 +75,8 @@ def spark(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[An
         extensions=[EXTENSION],
         conf={
             "spark.sql.warehouse.dir": str(home / "warehouse"),
-            "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "2g",
             "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}",
-            # Delta rebuilds a table's state in 50 tasks by default; two are plenty for tables of a few files.
-            "spark.databricks.delta.snapshotPartitions": "2",
         },
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -10,6 +10,7 @@ import shutil
 import sys
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,20 +75,9 @@ def _started_with(environment: Path, python_path: str) -> str:
     return str(script)
 
 
-@pytest.fixture(scope="module")
-def master() -> str:
-    return "local-cluster[2,1,1024]"
-
-
-@pytest.fixture(scope="module")
-def executor_memory() -> str:
-    return "1g"
-
-
-@pytest.fixture(scope="module")
-def spark(
-    master: str, executor_memory: str, archive: Path, pythons: Pythons, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Any]:
+@contextmanager
+def cluster_session(master: str, memory: str, archive: Path, pythons: Pythons, warehouse: Path) -> Iterator[Any]:
+    """A session on a cluster whose executors have what the archive has."""
     import pyspark
 
     from lakeshift.spark.session import build_session
@@ -106,7 +96,7 @@ def spark(
             "spark.archives": f"{archive}#{ARCHIVE}",
             "spark.executorEnv.PYTHONPATH": ARCHIVE,
             "spark.executorEnv.PYTHONDONTWRITEBYTECODE": "",
-            "spark.executor.memory": executor_memory,
+            "spark.executor.memory": memory,
             "spark.executor.extraJavaOptions": SHORT_LIVED_JVM,
             "spark.driver.host": "127.0.0.1",
             "spark.speculation": "true",
@@ -114,7 +104,7 @@ def spark(
             "spark.speculation.multiplier": "1.5",
             "spark.speculation.quantile": "0.5",
             "spark.speculation.minTaskRuntime": "500ms",
-            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            "spark.sql.warehouse.dir": str(warehouse),
         },
     )
     session.sparkContext.setLogLevel("OFF")
@@ -125,3 +115,17 @@ def spark(
     session.stop()
     # Each executor has unpacked the archive: a gigabyte that nobody would miss until the disk is full.
     shutil.rmtree(home / "work" / application, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def spark(
+    master: str, executor_memory: str, archive: Path, pythons: Pythons, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """The cluster of one module, which says what it is like."""
+    with cluster_session(master, executor_memory, archive, pythons, tmp_path_factory.mktemp("warehouse")) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def executor_memory() -> str:
+    return "1g"

@@ -23,8 +23,7 @@ from lakeshift.kernel import new_operation_id
 from lakeshift.spark.jobs import run_tasks
 from lakeshift.stack import find_java, installed_stack
 from tests.class_archive import SHORT_LIVED_JVM
-from tests.cluster.test_writes import troubled
-from tests.cluster.troubled_kernel import Wrote, orphans, write_file
+from tests.cluster.troubled_kernel import Wrote, orphans, write_file, write_rows_in_trouble
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +75,7 @@ def _wait_for(log: Path, pattern: str) -> str:
     raise AssertionError(f"not found in {log}: {pattern}\n{log.read_text()[-2000:]}")
 
 
+@pytest.mark.once_last
 def test_the_faster_of_two_attempts_is_reported_and_the_slower_ignored(spark: Any, tmp_path: Path) -> None:
     reports = run_tasks(
         spark,
@@ -95,7 +95,7 @@ def test_the_faster_of_two_attempts_is_reported_and_the_slower_ignored(spark: An
 def test_a_slow_attempt_at_a_write_doubles_no_row(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = lakeshift.connect(warehouse=tmp_path / "lake", spark=spark)
     table = lake.create_iceberg_table("db.t", "id bigint", properties={"write.distribution-mode": "none"})
-    kernel = partial(troubled, marker=str(tmp_path / "marker"), trouble="lag")
+    kernel = partial(write_rows_in_trouble, marker=str(tmp_path / "marker"), trouble="lag")
     monkeypatch.setattr(write, "write_rows", kernel)
     table.append(spark.range(0, 6_000, 1, 6))
     assert sorted(table.table.scan().to_arrow().column("id").to_pylist()) == list(range(6_000))

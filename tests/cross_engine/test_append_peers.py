@@ -124,6 +124,7 @@ def _check_partitions(spark: Any, name: str, last: int) -> None:
     assert {row.spec_id: row.n for row in by_spec} == dict.fromkeys(range(6), 48)
 
 
+@pytest.mark.once_first
 @pytest.mark.parametrize(
     ("first", "add", "drop"),
     [

@@ -158,6 +158,7 @@ def test_an_evolved_table_with_all_kinds_of_deletes_reads_as_java_reads_it(
     assert sum(expected.values()) == 49
 
 
+@pytest.mark.once_first
 def test_conditions_take_the_rows_that_java_takes(lake: Lake, evolved: str) -> None:
     for where in [*CONDITIONS, *(MORE_CONDITIONS if FULL else ())]:
         expected = lake.java(f"SELECT id, price FROM lake.{evolved} WHERE {where}")
@@ -218,6 +219,7 @@ def test_names_follow_spark_s_case_sensitivity(lake: Lake, evolved: str) -> None
         lake.spark.conf.set("spark.sql.caseSensitive", "false")
 
 
+@pytest.mark.once_first
 def test_time_travel_reads_with_the_schema_of_the_time(lake: Lake, evolved: str) -> None:
     first, second = lake.snapshots(evolved)[:2]
     for snapshot in (first, second):
@@ -265,6 +267,7 @@ def test_appends_are_read_incrementally(lake: Lake) -> None:
         ids(from_snapshot_id=snapshots[0])
 
 
+@pytest.mark.once_first
 def test_rows_of_a_partition_whose_column_was_dropped_are_read(lake: Lake) -> None:
     table = "db.dropped"
     lake.sql(

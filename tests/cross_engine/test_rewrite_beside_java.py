@@ -78,6 +78,7 @@ def table(spark: Any, lake: lakeshift.Lake) -> Shared:
     return made
 
 
+@pytest.mark.once_first
 def test_an_evolved_table_with_deletes_of_every_kind(spark: Any, lake: lakeshift.Lake) -> None:
     """Compacted in place, then moved to the default spec: Java reads the same rows, and finds nothing left to do."""
     table = Shared(spark, lake, f"db.t{next(_numbers)}")

@@ -71,7 +71,7 @@ def travelling(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("travelling")
-@pytest.mark.parametrize("count", [1, 2, 7, 40])
+@pytest.mark.parametrize("count", [1, 2, 12])
 def test_each_task_gets_a_partition_of_its_own(spark: Any, count: int) -> None:
     reports = run_tasks(spark, see, list(range(count)), Seen, operation_id="op", title="see")
     assert [report.task_index for report in reports] == list(range(count))

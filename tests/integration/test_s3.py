@@ -66,7 +66,7 @@ def properties(endpoint: str, tmp_path: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+@pytest.mark.parametrize("scheme", ["s3", pytest.param("s3a", marks=pytest.mark.once_first)])
 def test_a_table_on_s3_is_created_written_evolved_and_read_by_executors(
     spark: Any, properties: dict[str, str], scheme: str
 ) -> None:

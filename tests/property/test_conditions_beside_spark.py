@@ -41,6 +41,7 @@ def _answers(frame: Any, conditions: list[str]) -> Iterator[tuple[str, list[bool
             yield from _answers(frame, conditions[half:])
 
 
+@pytest.mark.once_first
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC"])
 def test_conditions_at_random_mean_what_spark_takes_them_for(spark: Any, tmp_path: Path, zone: str) -> None:
     seed = random.randrange(2**32)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
@@ -33,6 +34,8 @@ from lakeshift.iceberg.bad_rows import Reason
 from lakeshift.iceberg.input_columns import InputColumns
 from lakeshift.iceberg.partition_split import split_by_partition
 from tests.conftest import FULL
+
+pytestmark = pytest.mark.plain
 
 EXAMPLES = 1500 if FULL else 150
 

@@ -21,15 +21,8 @@ FEWEST_BATCHES = 5  # so that every process has added a column and widened the s
 
 def main(folder: Path, name: str, seconds: float) -> None:
     warnings.simplefilter("ignore", TypeWideningWarning)
-    spark = build_session(
-        ("delta",),
-        master="local[1]",
-        conf={"spark.sql.shuffle.partitions": "1", "spark.databricks.delta.snapshotPartitions": "1"},
-    )
+    spark = build_session(("delta",), master="local[1]", conf={"spark.sql.shuffle.partitions": "1"})
     spark.sparkContext.setLogLevel("OFF")
-    with DeltaSink(spark, folder / f"warm-up-{name}", True) as warm_up:
-        warm_up.write_batch(spark.sql("SELECT 1 AS a"))
-        warm_up.write_batch(spark.sql("SELECT 1 AS a, 2 AS b"))
     (folder / f"{name}.ready").touch()
     while not (folder / "go").exists():
         time.sleep(0.02)

@@ -15,11 +15,7 @@ from lakeshift.spark.session import build_session
 
 
 def main(folder: Path) -> None:
-    spark = build_session(
-        ("delta",),
-        master="local[2]",
-        conf={"spark.sql.shuffle.partitions": "2", "spark.databricks.delta.snapshotPartitions": "2"},
-    )
+    spark = build_session(("delta",), master="local[2]")
     spark.sparkContext.setLogLevel("ERROR")
     run_stream(spark, folder, drain=False)
 

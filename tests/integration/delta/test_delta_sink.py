@@ -107,6 +107,7 @@ def test_old_files_readable_after_evolution_and_never_rewritten(spark: Any, tabl
     assert [row["a"] for row in rows(spark, table) if row["b"] is None] == [0, 1, 2]
 
 
+@pytest.mark.once_first
 def test_a_frozen_sink_refuses_and_writes_nothing(spark: Any, table: Path, log: Log) -> None:
     create(spark, table, "SELECT 1 AS a")
     files = set(table.iterdir())
@@ -122,6 +123,7 @@ def test_a_frozen_sink_refuses_and_writes_nothing(spark: Any, table: Path, log: 
     assert log.kinds(1) == ["commitInfo", "add"]
 
 
+@pytest.mark.once_first
 def test_incompatible_columns_are_all_named_and_nothing_is_written(spark: Any, table: Path, log: Log) -> None:
     create(spark, table, "SELECT 1L AS a, 'x' AS b, 1.5D AS c")
     with DeltaSink(spark, table, True) as sink, pytest.raises(SchemaMismatchError) as error:
@@ -135,6 +137,7 @@ def test_incompatible_columns_are_all_named_and_nothing_is_written(spark: Any, t
     assert log.versions() == [0]
 
 
+@pytest.mark.once_first
 def test_the_switch_turns_type_widening_on_once_and_warns(spark: Any, table: Path, log: Log) -> None:
     create(spark, table, "SELECT cast(1 AS short) AS a, cast(1 AS byte) AS b")
     with DeltaSink(spark, table, True) as sink, pytest.raises(SchemaMismatchError, match="enable_type_widening=True"):
@@ -153,6 +156,7 @@ def test_the_switch_turns_type_widening_on_once_and_warns(spark: Any, table: Pat
     assert sorted(row["a"] for row in rows(spark, table)) == [1, 2, 3, 70000]
 
 
+@pytest.mark.once_first
 def test_narrower_columns_are_cast_up_at_every_depth(spark: Any, table: Path, log: Log) -> None:
     create(
         spark,
@@ -194,6 +198,7 @@ def test_missing_columns_are_null_also_in_partitions(spark: Any, table: Path) ->
     assert rows(spark, table)[1] == {"a": None, "b": 5, "p": None}
 
 
+@pytest.mark.once_first
 def test_the_sink_creates_a_partitioned_table_with_properties(spark: Any, table: Path, log: Log) -> None:
     options: dict[str, Any] = {"partition_by": ["p"], "properties": {"delta.appendOnly": "true"}}
     with DeltaSink(spark, table, **options) as sink:
@@ -385,6 +390,7 @@ def test_column_mapping_holds_any_name(spark: Any, table: Path) -> None:
     assert not plain.exists()
 
 
+@pytest.mark.once_first
 def test_partition_columns_widen_without_touching_old_files(spark: Any, table: Path, log: Log) -> None:
     query = spark.sql("SELECT cast(1 AS short) AS p, 'x' AS v")
     query.write.format("delta").partitionBy("p").options(**WIDENING).save(str(table))
@@ -394,6 +400,7 @@ def test_partition_columns_widen_without_touching_old_files(spark: Any, table: P
     assert "remove" not in log.kinds(1)
 
 
+@pytest.mark.once_first
 def test_names_that_clash_by_case_and_types_without_a_feature_are_refused(spark: Any, table: Path, log: Log) -> None:
     create(spark, table, "SELECT 1 AS a")
     with DeltaSink(spark, table, True) as sink:

@@ -76,6 +76,7 @@ def test_what_can_be_known_is_refused_before_a_byte_is_written(new_table: NewTab
     assert table.refresh().table.current_snapshot() is None
 
 
+@pytest.mark.once_first
 def test_columns_match_by_name_and_safe_casts_happen(new_table: NewTable, spark: Any) -> None:
     table = new_table("id bigint not null, amount decimal(12,2), place struct<city: string, zip: int>, note string")
     table.append(spark.sql("SELECT named_struct('ZIP', 7S, 'city', 'Oslo') AS PLACE, 1.5BD AS amount, 3 AS Id"))
@@ -95,6 +96,7 @@ BAD = """SELECT * FROM VALUES
     AS t(id, n, region)"""
 
 
+@pytest.mark.once_first
 def test_bad_rows_stop_the_write_and_are_told_by_reason_and_column(new_table: NewTable, spark: Any) -> None:
     table = new_table("id bigint not null, n int, region string", ("region",))
     with pytest.raises(BadRowsError) as raised:
@@ -126,6 +128,7 @@ def test_bad_rows_go_into_quarantine_as_they_came(new_table: NewTable, spark: An
     assert {row["_operation"] for row in kept} == {summary[OPERATION_ID]}
 
 
+@pytest.mark.once_first
 def test_files_are_sorted_as_the_table_says(new_table: NewTable, spark: Any) -> None:
     table = new_table("id bigint, region string, amount double", ("region",))
     order = SortOrder(
@@ -188,6 +191,7 @@ def test_a_failing_task_late_in_the_job_commits_nothing(new_table: NewTable, spa
     assert table.refresh().table.current_snapshot() is None
 
 
+@pytest.mark.once_first
 def test_an_append_goes_to_a_branch_with_its_properties(new_table: NewTable, spark: Any) -> None:
     table = new_table("id bigint")
     first = table.append(spark.range(3))

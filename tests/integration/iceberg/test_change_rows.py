@@ -14,7 +14,10 @@ import lakeshift
 from tests.integration.iceberg.changed_tables import Changed, evolved, new_table, row
 from tests.tables import files_under, local_catalog, referenced_files
 
-MODES = ["merge-on-read", pytest.param("copy-on-write", marks=pytest.mark.once_last)]
+MODES = [
+    pytest.param("merge-on-read", marks=pytest.mark.once_first),
+    pytest.param("copy-on-write", marks=pytest.mark.once_last),
+]
 
 New = Callable[..., Changed]
 

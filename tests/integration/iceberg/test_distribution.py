@@ -79,8 +79,10 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
 def _frame(spark: Any, column: pa.Array, kind: str) -> Any:
     """The values as Spark has them, handed over as Arrow so that no date passes through Python's calendar."""
 
-    def give(_: Any) -> Any:
-        yield pa.RecordBatch.from_arrays([pa.array(range(len(column))), column], names=["at", "x"])
+    def give(batches: Any) -> Any:
+        # A worker whose input is left unread is not used again.
+        for _ in batches:
+            yield pa.RecordBatch.from_arrays([pa.array(range(len(column))), column], names=["at", "x"])
 
     return spark.range(0, 1, 1, 1).mapInArrow(give, f"at long, x {kind}").localCheckpoint()
 

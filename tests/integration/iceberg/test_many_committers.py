@@ -21,7 +21,7 @@ from tests.tables import EVENTS, files_under, ids, referenced_files
 pytestmark = pytest.mark.plain
 
 COMMITTERS = 16
-COMMITS = 30 if FULL else 2
+COMMITS = 30 if FULL else 1
 
 PATIENT = {
     "commit.retry.num-retries": "1000",

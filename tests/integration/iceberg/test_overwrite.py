@@ -52,6 +52,7 @@ def test_the_whole_table_gives_way_with_its_deletes(lake: lakeshift.Lake, spark:
     assert ids(table) == []
 
 
+@pytest.mark.once_first
 def test_partitions_that_rows_touch_give_way_in_files_of_every_spec(lake: lakeshift.Lake, spark: Any) -> None:
     table = lake.create_iceberg_table("db.dynamic", COLUMNS)
     # Spec 0 is unpartitioned: one file with rows of every region.

@@ -20,13 +20,10 @@ from typing import Any
 import pytest
 
 from lakeshift.pipeline.state import PipelineState
-from tests.class_archive import SHORT_LIVED_JVM
 from tests.conftest import FULL
 from tests.integration.pipeline.cities import PIPELINE, go_on, make, tables
 
 KILLS = 20 if FULL else 3
-# Java properties of this kind are Spark's settings: the command starts its own session.
-SMALL = "-Dspark.sql.shuffle.partitions=2 -Dspark.databricks.delta.snapshotPartitions=2"
 
 
 def make_stream(folder: Path) -> Path:
@@ -45,9 +42,8 @@ def arrive(folder: Path, run: int) -> None:
 
 def start(file: Path, resume: bool) -> subprocess.Popen[bytes]:
     command = [str(Path(sys.executable).with_name("lakeshift")), "run", str(file), *(["--resume"] if resume else [])]
-    environment = {**os.environ, "SPARK_SUBMIT_OPTS": f"{SHORT_LIVED_JVM} {SMALL}"}
     with (file.parent / "child.log").open("ab") as output:
-        return subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True, env=environment)
+        return subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
 
 
 def commits(folder: Path) -> int:

@@ -139,6 +139,7 @@ def test_a_death_between_commit_and_record_changes_nothing(
     assert {row[2] for row in expected["totals"]} == {60}
 
 
+@pytest.mark.once_first
 def test_a_failed_run_is_resumed_after_the_file_was_mended(call: Any, spark: Any, tmp_path: Path) -> None:
     file = make(tmp_path / "a")
     (tmp_path / "a" / "in" / "4.csv").write_text("id,city,amount\n1,c1,much\n")

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lakeshift.delta.sink import DeltaSink
 from lakeshift.errors import SchemaMismatchError
 from lakeshift.stack import Capability, Stack
@@ -16,6 +18,7 @@ SECONDS = 300 if FULL else 8
 WIDTHS = ["byte", "short", "int", "long"]
 
 
+@pytest.mark.once_first
 def test_random_histories_end_as_the_model_says(spark: Any, stack: Stack, tmp_path: Path) -> None:
     seed = random.randrange(10**6)
     print(f"history seed {seed}")  # noqa: T201

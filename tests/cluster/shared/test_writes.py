@@ -19,10 +19,10 @@ import lakeshift
 from lakeshift.errors import TaskFailedError
 from lakeshift.iceberg import write
 from lakeshift.iceberg.kernels.rewrite import RewriteReport, rewrite_files
-from lakeshift.iceberg.kernels.write import WriteReport, write_rows
 from lakeshift.iceberg.rewrite import group_jobs
 from lakeshift.iceberg.table import IcebergTable
-from lakeshift.kernel import Attempt, Batches
+from lakeshift.kernel import Attempt
+from tests.cluster.troubled_kernel import first, write_rows_in_trouble
 
 # Executors have lakeshift but not its tests: kernels travel by value.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -30,24 +30,10 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 ROWS = 20_000
 
 
-def troubled(
-    job: Any, io: Any, batches: Batches, attempt: Attempt, *, marker: str, trouble: str
-) -> Iterable[WriteReport]:
-    """The write kernel, whose attempt at task 1 gets into trouble when all its files are there but not yet reported."""
-    for report in write_rows(job, io, batches, attempt):
-        if attempt.task_index == 1 and (trouble == "raise always" or _first(marker)):
-            if trouble == "kill":
-                os.kill(os.getpid(), signal.SIGKILL)
-            if trouble == "lag":
-                time.sleep(600)
-            raise OSError("the disk said no")
-        yield report
-
-
 def on_a_dying_executor(task: Any, attempt: Attempt, *, job: Any, io: Any, marker: str) -> Iterable[RewriteReport]:
     """The rewrite kernel, whose first task to have written its files takes the whole executor down with it."""
     for report in rewrite_files(task, attempt, job=job, io=io):
-        if _first(marker):
+        if first(Path(marker)):
             daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
             executor = int(daemon.rpartition(")")[2].split()[1])
             command = Path(f"/proc/{executor}/cmdline").read_text()
@@ -55,14 +41,6 @@ def on_a_dying_executor(task: Any, attempt: Attempt, *, job: Any, io: Any, marke
             os.kill(executor, signal.SIGKILL)
             time.sleep(600)
         yield report
-
-
-def _first(marker: str) -> bool:
-    try:
-        Path(marker).touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
 
 
 @pytest.fixture
@@ -91,7 +69,9 @@ def files_in_table(table: IcebergTable) -> Iterator[str]:
 def test_rows_are_there_once_when_a_task_is_tried_again(
     spark: Any, table: IcebergTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    monkeypatch.setattr(write, "write_rows", partial(troubled, marker=str(tmp_path / "marker"), trouble=trouble))
+    monkeypatch.setattr(
+        write, "write_rows", partial(write_rows_in_trouble, marker=str(tmp_path / "marker"), trouble=trouble)
+    )
     result = table.append(rows(spark))
     assert result.rows_written == ROWS
     found = table.table.scan().to_arrow()
@@ -105,7 +85,7 @@ def test_rows_are_there_once_when_a_task_is_tried_again(
 def test_nothing_is_committed_when_a_task_fails_every_time(
     spark: Any, table: IcebergTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel = partial(troubled, marker=str(tmp_path / "marker"), trouble="raise always")
+    kernel = partial(write_rows_in_trouble, marker=str(tmp_path / "marker"), trouble="raise always")
     monkeypatch.setattr(write, "write_rows", kernel)
     with pytest.raises(TaskFailedError, match="the disk said no"):
         table.append(rows(spark))
