@@ -49,9 +49,10 @@ said_by  = 2>&1 | (trap '' INT; sed -u 's/^/[$(1)] /')
 ready: $(SPARK:%=.venv-%/.synced) lint
 
 # Tests that start JVMs of their own, again and again, run on the last line: there the archive saves more than it costs.
-test-$(LAST) cluster-$(LAST): .venv-$(LAST)/classes.jsa
+archived = $(if $(filter $(LAST),$(1)),$(MAKE) --no-print-directory .venv-$(1)/classes.jsa,true)
 
 test-%: .venv-%/.synced
+	$(call archived,$*)
 	$(call PYTEST,$*) -m "not plain$(SIZE)$(call REPEATED,$*)" --ignore tests/cluster $(call said_by,$*)
 
 cluster-%: .venv-%/.synced
