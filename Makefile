@@ -38,7 +38,7 @@ test-full: ready  ## The long forms of everything
 TOGETHER = $(MAKE) --no-print-directory -j$(JOBS)
 # The longest first, so that the cores stay busy to the end. One process holds one Spark context, and the cluster's
 # tests have their own: hence two runs a line. What needs no Spark runs once, not a line (see tests/conftest.py).
-PARTS    = $(SPARK:%=test-%) $(SPARK:%=cluster-%) plain types docs
+PARTS    = $(SPARK:%=test-%) plain $(SPARK:%=cluster-%) types docs
 SIZE     = $(if $(LAKESHIFT_FULL),, and not full)
 REPEATED = $(if $(filter $(FIRST),$(1)),, and not once)$(if $(LAKESHIFT_FULL),,$(SPREAD))
 SPREAD   = $(if $(filter $(FIRST),$(1)),, and not once_first)$(if $(filter $(LAST),$(1)),, and not once_last)
