@@ -6,7 +6,7 @@ A value is stored as `INSERT` would store it, but never with a loss: what append
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.schema import Schema
@@ -16,7 +16,7 @@ from lakeshift.errors import ConfigError, SchemaMismatchError
 from lakeshift.iceberg.dml.failures import MISFIT, MISFIT_END, sql_errors
 from lakeshift.iceberg.dml.run import spark_schema
 from lakeshift.iceberg.value_casts import Certainty, find_cast
-from lakeshift.spark.frames import check_expression
+from lakeshift.spark.frames import check_expression, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ACTION = "__lakeshift_action"
 _VALUE = "__lakeshift_value_"
+_NULL = "__lakeshift_null_"
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,15 @@ def _column(name: str, schema: Schema, case_sensitive: bool, what: str) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """What the rows of one case become: every column's value; a column that is not there becomes null.
+    """What the rows of one case become: the values of columns; a column that is not there becomes null.
 
-    ``number`` is what such rows have in the column `ACTION`.
+    ``kept`` are columns that stay as they are, each by the SQL that names it in the frame. ``number`` is what such rows
+    have in the column `ACTION`.
     """
 
     number: int
     values: Mapping[str, str | Column]
+    kept: Mapping[str, str] = field(default_factory=dict)
 
 
 def project(frame: DataFrame, schema: Schema, cases: Sequence[Case], what: str) -> DataFrame:
@@ -87,51 +90,47 @@ def project(frame: DataFrame, schema: Schema, cases: Sequence[Case], what: str) 
     """
     from pyspark.sql import functions
 
-    raw: list[tuple[str, Case, str]] = []
-    evaluated: list[Column] = []
-    action = functions.col(ACTION) if len(cases) > 1 else None
+    several = len(cases) > 1
+    wanted = spark_schema(schema).fields
     with sql_errors(what):
-        for case in cases:
-            for column, value in case.values.items():
-                found = functions.expr(value) if isinstance(value, str) else value
-                # An expression must not see rows that are not its own: it may fail on them.
-                found = found if action is None else functions.when(action == case.number, found)
-                raw.append((f"{_VALUE}{len(raw)}", case, column))
-                evaluated.append(found.alias(raw[-1][0]))
-        first = frame.select(*([] if action is None else [action]), *evaluated)
-        came = {field.name: field.dataType for field in first.schema.fields}
-    wanted = spark_schema(schema)
-    problems: list[str] = []
-    fitted: dict[str, dict[int, Column]] = {}
-    for name, case, column in raw:
-        kind, field = wanted[column].dataType, schema.find_field(column)
-        text = _fitted(name, came[name], kind, field, problems)
-        fitted.setdefault(column, {})[case.number] = functions.expr(text)
-    if problems:
-        listed = "\n".join(f"- {problem}" for problem in dict.fromkeys(problems))
-        raise SchemaMismatchError(f"{what} assigns values that do not fit; nothing was written:\n{listed}")
-    selected = []
-    for column in wanted.fields:
-        values = fitted.get(column.name, {})
-        made = functions.lit(None).cast(column.dataType)
-        for number, value in values.items():
-            made = value if action is None else functions.when(action == number, value).otherwise(made)
-        selected.append(made.alias(column.name))
-    return first.select(*selected)
+        values = _values(cases, several=several)
+        nulls = [
+            functions.lit(None).cast(member.dataType).alias(f"{_NULL}{number}")
+            for number, member in enumerate(wanted)
+            if not any(member.name in case.values or member.name in case.kept for case in cases)
+        ]
+        evaluated = frame.select("*", *(value.column for value in values), *nulls)
+        fitted = _fitted_values(values, evaluated, schema, what)
+    made: dict[str, dict[int, str]] = {}
+    for case in cases:
+        for name, own in case.kept.items():
+            made.setdefault(name, {})[case.number] = own
+    for value in values:
+        made.setdefault(value.target, {})[value.case] = fitted[value.name]
+    # As one text a column: a Column that is built call by call crosses into the JVM with each of them.
+    texts = [
+        _chosen(made[member.name], several=several) if member.name in made else f"{_NULL}{number}"
+        for number, member in enumerate(wanted)
+    ]
+    return evaluated.selectExpr(
+        *(f"{text} AS {quoted(member.name)}" for text, member in zip(texts, wanted, strict=True))
+    )
 
 
-def check_values(frame: DataFrame, case: Case, what: str) -> None:
-    """Raise a ConfigError unless each value is one for each row, made of that row alone.
+def check_case(frame: DataFrame, schema: Schema, case: Case, what: str) -> None:
+    """Raise an error unless each value fits its column, and is one for each row, made of that row alone.
 
     Spark would select others as well: an aggregate turns many rows into one, a generator one into many.
     """
     from pyspark.sql import functions
 
-    columns = [functions.expr(value) if isinstance(value, str) else value for value in case.values.values()]
+    with sql_errors(what):
+        values = _values([case], several=False)
+        _fitted_values(values, frame.select(*(value.column for value in values)), schema, what)
     try:
         # Where such expressions cannot be meant, in a filter, Spark itself refuses them.
         with sql_errors(what):
-            frame.filter(functions.coalesce(*(column.isNull() for column in columns))).schema  # noqa: B018 - analyses it
+            frame.filter(functions.coalesce(*(value.column.isNull() for value in values))).schema  # noqa: B018 - analyses it
     except ConfigError as error:
         raise ConfigError(
             f"{what} assigns a value that is not made of the row alone. Aggregates, windows and generators such as "
@@ -139,7 +138,56 @@ def check_values(frame: DataFrame, case: Case, what: str) -> None:
         ) from error
 
 
-def _fitted(name: str, came: DataType, wanted: DataType, field: NestedField, problems: list[str]) -> str:
+@dataclass(frozen=True)
+class _Value:
+    """What a case assigns to a column, as the column ``name`` of a frame."""
+
+    name: str
+    case: int
+    target: str
+    column: Column
+
+
+def _values(cases: Sequence[Case], *, several: bool) -> list[_Value]:
+    from pyspark.sql import functions
+
+    found: list[_Value] = []
+    for case in cases:
+        for target, value in case.values.items():
+            column = functions.expr(value) if isinstance(value, str) else value
+            # An expression must not see rows that are not its own: it may fail on them.
+            column = functions.when(functions.col(ACTION) == case.number, column) if several else column
+            name = f"{_VALUE}{len(found)}"
+            found.append(_Value(name, case.number, target, column.alias(name)))
+    return found
+
+
+def _fitted_values(values: Sequence[_Value], evaluated: DataFrame, schema: Schema, what: str) -> dict[str, str]:
+    """SQL that makes the column's value of each that a frame has, or a SchemaMismatchError that names the misfits."""
+    came = {member.name: member.dataType for member in evaluated.schema.fields}
+    wanted = spark_schema(schema)
+    problems: list[str] = []
+    fitted = {
+        value.name: _fitted(
+            value.name, came[value.name], wanted[value.target].dataType, schema.find_field(value.target), problems
+        )
+        for value in values
+    }
+    if problems:
+        listed = "\n".join(f"- {problem}" for problem in dict.fromkeys(problems))
+        raise SchemaMismatchError(f"{what} assigns values that do not fit; nothing was written:\n{listed}")
+    return fitted
+
+
+def _chosen(by_case: Mapping[int, str], *, several: bool) -> str:
+    """SQL that takes the value of a row's own case; null where that has none."""
+    if not several:
+        return next(iter(by_case.values()))
+    cases = " ".join(f"WHEN {ACTION} = {number} THEN {value}" for number, value in by_case.items())
+    return f"CASE {cases} END"
+
+
+def _fitted(name: str, came: DataType, wanted: DataType, column: NestedField, problems: list[str]) -> str:
     """SQL that makes a column's value of one that came, and raises where that would lose something."""
     from pyspark.sql.pandas.types import to_arrow_type
     from pyspark.sql.types import NullType
@@ -149,17 +197,17 @@ def _fitted(name: str, came: DataType, wanted: DataType, field: NestedField, pro
         return name
     if isinstance(came, NullType):
         return f"cast({name} as {kind})"
-    cast = find_cast(to_arrow_type(came), field.field_type) if isinstance(field.field_type, PrimitiveType) else None
+    cast = find_cast(to_arrow_type(came), column.field_type) if isinstance(column.field_type, PrimitiveType) else None
     if cast is None:
         problems.append(
-            f"column {field.name!r} is of type {field.field_type}, the value of type {came.simpleString()}, and no "
+            f"column {column.name!r} is of type {column.field_type}, the value of type {came.simpleString()}, and no "
             f"cast between them keeps every value. Cast it yourself to {kind}, as you want it done."
         )
         return name
     if cast.certainty is Certainty.SAFE:
         return f"cast({name} as {kind})"
-    quoted = field.name.replace("\\", "\\\\").replace("'", "\\'")
-    misfit = f"' does not fit column {quoted} ({kind}) without loss.{MISFIT_END}'"
+    shown = column.name.replace("\\", "\\\\").replace("'", "\\'")
+    misfit = f"' does not fit column {shown} ({kind}) without loss.{MISFIT_END}'"
     message = f"concat('{MISFIT}the value ', string({name}), {misfit})"
     back = f"try_cast(try_cast({name} as {kind}) as {came.simpleString()})"
     fits = f"{name} is null or {back} = {name}"

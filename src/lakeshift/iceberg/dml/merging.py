@@ -15,7 +15,7 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
 
 from lakeshift.errors import ConfigError, MergeCardinalityError, SchemaMismatchError
 from lakeshift.iceberg.commit.result import CommitResult
-from lakeshift.iceberg.dml.assignments import ACTION, Assignments, Case, check_values, project
+from lakeshift.iceberg.dml.assignments import ACTION, Assignments, Case, check_case, project
 from lakeshift.iceberg.dml.conditions import check_condition
 from lakeshift.iceberg.dml.failures import sql_errors
 from lakeshift.iceberg.dml.merge_clauses import Clause, Kind, needs_cardinality_check
@@ -90,8 +90,7 @@ class Merging:
             if clause.condition is not None:
                 check_condition(frame, clause.condition, f"the condition of {clause},")
             if not clause.is_delete:
-                project(frame, schema, [self._case(clause)], str(clause))
-                check_values(frame, self._case(clause), str(clause))
+                check_case(frame, schema, self._case(clause), str(clause))
 
     def execute(self) -> CommitResult:
         met = self.meet()
@@ -319,15 +318,16 @@ class Merging:
     @cached_property
     def _columns_of_updates(self) -> set[str]:
         """The target's columns that updated rows are made of."""
+        cases = [self._case(c) for c in self.clauses if c.kind is not Kind.NOT_MATCHED and not c.is_delete]
         texts = [
             value
-            for clause in self.clauses
-            if clause.kind is not Kind.NOT_MATCHED and not clause.is_delete
-            for column, value in self._case(clause).values.items()
+            for case in cases
+            for column, value in case.values.items()
             # What comes from the source is not the target's, though their names may be alike.
             if not (isinstance(value, str) and value == f"{SOURCE}.{quoted(column)}")
         ]
-        return {*named_columns(texts, self.run.table.schema())}
+        kept = {column for case in cases for column in case.kept}
+        return {*kept, *named_columns(texts, self.run.table.schema())}
 
 
 def _column(expression: str | Column) -> Column:

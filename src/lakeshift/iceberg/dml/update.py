@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakeshift.iceberg.commit.result import CommitResult
-from lakeshift.iceberg.dml.assignments import Assignments, Case, check_values, project
+from lakeshift.iceberg.dml.assignments import Assignments, Case, check_case, project
 from lakeshift.iceberg.dml.conditions import Condition, read_condition
 from lakeshift.iceberg.dml.delete import mark
 from lakeshift.iceberg.dml.plan import Target, plan_target
@@ -43,8 +43,7 @@ def plan_update(
     writable_spec(run.table.metadata)
     case = update_case(0, assigned, run, _WHAT)
     empty = run.spark.createDataFrame([], spark_schema(schema))
-    project(empty, schema, [case], _WHAT)
-    check_values(empty, case, _WHAT)
+    check_case(empty, schema, case, _WHAT)
     condition = read_condition(run, "true" if where is None else where)
     metadata = run.table.metadata
     return case, condition, plan_target(metadata, run.table.io, run.rules.branch, condition.pushed)
@@ -54,8 +53,8 @@ def update_case(number: int, assigned: Mapping[str, str | Column], run: Run, wha
     """What a row becomes: its own values, except in the columns that are assigned to."""
     schema = run.table.schema()
     found = Assignments.of(assigned, schema, case_sensitive=is_case_sensitive(run.spark), what=what).values
-    own = {field.name: f"{qualifier}{quoted(field.name)}" for field in schema.fields}
-    return Case(number, {**own, **found})
+    kept = {field.name: f"{qualifier}{quoted(field.name)}" for field in schema.fields if field.name not in found}
+    return Case(number, found, kept)
 
 
 def updated_rows(run: Run, target: Target, marks: Marks, case: Case) -> DataFrame:
