@@ -71,7 +71,7 @@ def _serve() -> None:
 
 
 def _run(arguments: list[str]) -> tuple[Any, str, str]:
-    from lakeshift.cli import main
+    from lakeshift.cli.app import main  # what the script calls, but for ending the process
     from lakeshift.cli.options import settings
 
     settings.json = settings.debug = False

@@ -10,7 +10,7 @@ from lakeshift.cli import change
 from lakeshift.cli.inputs import format_option, progress_bar, quiet_session, read_input
 from lakeshift.cli.options import lake_options, open_lake
 from lakeshift.cli.output import emit, say, show_table
-from lakeshift.cli.startup import starts_no_jvm
+from lakeshift.cli.startup import computes_nothing, starts_no_jvm
 
 if TYPE_CHECKING:
     from lakeshift.iceberg.commit.result import CommitResult
@@ -30,6 +30,7 @@ for command in (change.delete, change.update, change.merge):
 @table.command("list")
 @lake_options
 @starts_no_jvm
+@computes_nothing
 def list_tables(catalog: str, warehouse: str, properties: tuple[str, ...]) -> None:
     """List the tables of a lake."""
     names = open_lake(catalog, warehouse, properties, to_read=True).iceberg_tables()
@@ -40,6 +41,7 @@ def list_tables(catalog: str, warehouse: str, properties: tuple[str, ...]) -> No
 @click.argument("name")
 @lake_options
 @starts_no_jvm
+@computes_nothing
 def show(name: str, catalog: str, warehouse: str, properties: tuple[str, ...]) -> None:
     """Show a table: its columns, its partition specs and what lies under each, its last snapshots."""
     found = open_lake(catalog, warehouse, properties, to_read=True).iceberg(name)
@@ -56,6 +58,7 @@ def show(name: str, catalog: str, warehouse: str, properties: tuple[str, ...]) -
 @click.option("--set", "table_properties", multiple=True, metavar="KEY=VALUE", help="A table property (repeatable).")
 @lake_options
 @starts_no_jvm
+@computes_nothing
 def create(
     name: str,
     schema: str,
@@ -81,6 +84,7 @@ def create(
 @click.option("--drop", multiple=True, metavar="FIELD", help="A partition field to drop, by name or expression.")
 @lake_options
 @starts_no_jvm
+@computes_nothing
 def evolve(
     name: str, add: tuple[str, ...], drop: tuple[str, ...], catalog: str, warehouse: str, properties: tuple[str, ...]
 ) -> None:
