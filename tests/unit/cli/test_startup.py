@@ -13,8 +13,10 @@ import sys
 import pytest
 
 from lakeshift.cli import startup
+from lakeshift.iceberg.commit.change_set import append_change
+from lakeshift.iceberg.commit.commit import commit
 from tests.command import NO_JAVA
-from tests.tables import EVENTS, local_catalog
+from tests.tables import EVENTS, data_file, events, local_catalog
 
 # Runs a command as the script does, and tells which packages it has imported.
 AND_TELL = """
@@ -36,7 +38,8 @@ TABLES = {"pyiceberg", "sqlalchemy"}
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("startup") / "lake"
-    local_catalog(folder, "local").create_table("db.events", EVENTS)
+    table = local_catalog(folder, "local").create_table("db.events", EVENTS)
+    commit(table, append_change(table.metadata, [data_file(table, events(1, 3), 0)]))
     return str(folder)
 
 
