@@ -52,7 +52,7 @@ ready: $(SPARK:%=.venv-%/.synced) lint
 archived = $(if $(filter $(LAST),$(1)),$(MAKE) --no-print-directory .venv-$(1)/classes.jsa,true)
 
 test-%: .venv-%/.synced
-	$(call archived,$*)
+	@$(call archived,$*)
 	$(call PYTEST,$*) -m "not plain$(SIZE)$(call REPEATED,$*)" --ignore tests/cluster $(call said_by,$*)
 
 cluster-%: .venv-%/.synced

@@ -34,8 +34,8 @@ def begin_process() -> None:
         os.set_blocking(told, False)
         signal.set_wakeup_fd(told, warn_on_full_buffer=False)
     # Starting is importing: a few hundred thousand objects that all stay, and that Python's collector would look
-    # through again and again, for a fifth of the time of a short command.
-    gc.set_threshold(1_000_000, 50, 100)
+    # through again and again, for a tenth of the time of a short command.
+    gc.set_threshold(100_000, 50, 100)
     if sys.stdout is None:  # Closed by the shell, as `>&-` does.
         sys.stdout = io.StringIO()
     for stream in (sys.stdout, sys.stderr):

@@ -30,6 +30,11 @@ def arrow_schema_of(frame: DataFrame) -> pa.Schema:
     return pa.schema(fields)
 
 
+def analyse(frame: DataFrame) -> None:
+    """Have Spark find now what is wrong with a frame: on Spark Connect it would wait for the first query."""
+    frame.schema  # noqa: B018 - asking for it is what makes Spark analyse it
+
+
 def quoted(name: str) -> str:
     """A name as Spark SQL takes it, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"

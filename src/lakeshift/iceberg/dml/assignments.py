@@ -16,7 +16,7 @@ from lakeshift.errors import ConfigError, SchemaMismatchError
 from lakeshift.iceberg.dml.failures import MISFIT, MISFIT_END, sql_errors
 from lakeshift.iceberg.dml.run import spark_schema
 from lakeshift.iceberg.value_casts import Certainty, find_cast
-from lakeshift.spark.frames import check_expression, quoted
+from lakeshift.spark.frames import analyse, check_expression, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -130,7 +130,7 @@ def check_case(frame: DataFrame, schema: Schema, case: Case, what: str) -> None:
     try:
         # Where such expressions cannot be meant, in a filter, Spark itself refuses them.
         with sql_errors(what):
-            frame.filter(functions.coalesce(*(value.column.isNull() for value in values))).schema  # noqa: B018 - analyses it
+            analyse(frame.filter(functions.coalesce(*(value.column.isNull() for value in values))))
     except ConfigError as error:
         raise ConfigError(
             f"{what} assigns a value that is not made of the row alone. Aggregates, windows and generators such as "

@@ -11,7 +11,7 @@ from lakeshift.errors import ConfigError
 from lakeshift.iceberg.dml.failures import sql_errors
 from lakeshift.iceberg.dml.run import Run, spark_schema
 from lakeshift.iceberg.predicates import translate
-from lakeshift.spark.frames import check_expression, is_case_sensitive
+from lakeshift.spark.frames import analyse, check_expression, is_case_sensitive
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -57,11 +57,11 @@ def check_condition(frame: DataFrame, condition: str | Column, what: str) -> Non
     check_expression(condition, what)
     text = f"{what} {str(condition)!r}"
     with sql_errors(text):
-        frame.filter(condition).schema  # noqa: B018 - asks Spark to analyse it
+        analyse(frame.filter(condition))
     column = functions.expr(condition) if isinstance(condition, str) else condition
     try:
         # Spark itself refuses what is not deterministic as a condition of a join.
-        frame.join(frame.sparkSession.range(1).toDF("__lakeshift_one"), column, "left_semi").schema  # noqa: B018
+        analyse(frame.join(frame.sparkSession.range(1).toDF("__lakeshift_one"), column, "left_semi"))
     except Exception as error:
         if "NON_DETERMINISTIC" not in str(error).upper().replace("NONDETERMINISTIC", "NON_DETERMINISTIC"):
             return

@@ -35,7 +35,7 @@ from lakeshift.iceberg.dml.update import update_case
 from lakeshift.iceberg.kernels.mark import ACTS, ROW_ID, Keys, PackedKeys, pack_keys
 from lakeshift.iceberg.kernels.position_deletes import ROW_BITS
 from lakeshift.iceberg.specs import writable_spec
-from lakeshift.spark.frames import check_expression, cores_of, is_case_sensitive, quoted
+from lakeshift.spark.frames import analyse, check_expression, cores_of, is_case_sensitive, quoted
 from lakeshift.spark.jobs import run_over_frame
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Merging:
         source = self.given.alias(SOURCE)
         with sql_errors(f"the condition of MERGE {str(self.on)!r}"):
             joined = empty.join(source, _column(self.on), "inner")
-            joined.schema  # noqa: B018 - asks Spark to analyse it
+            analyse(joined)
         for clause in self.clauses:
             frame = {Kind.MATCHED: joined, Kind.NOT_MATCHED: source, Kind.NOT_MATCHED_BY_SOURCE: empty}[clause.kind]
             if clause.condition is not None:
