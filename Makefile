@@ -8,6 +8,8 @@ JOBS   ?= 2
 export UV_PYTHON := $(PYTHON)
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
+# Hundreds of short processes: each would compile our own modules anew where the environment forbids to keep them.
+export PYTHONDONTWRITEBYTECODE :=
 export SPARK_LOCAL_IP := 127.0.0.1
 
 # A run whose output goes through a pipe must still fail when it fails.
