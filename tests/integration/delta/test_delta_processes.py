@@ -20,7 +20,7 @@ from tests.integration.delta.conftest import Log
 pytestmark = pytest.mark.once_last
 
 PROCESSES = ["p1", "p2", "p3", "p4"]
-SECONDS = 180 if FULL else 5
+SECONDS = 180 if FULL else 20
 CHILD = Path(__file__).with_name("racing_process.py")
 
 

@@ -23,7 +23,7 @@ from tests.integration.delta.streaming_process import run_stream
 # Minutes of processes that start and die: on each line in the long form, else on one.
 pytestmark = pytest.mark.once_last
 
-KILLS = 12 if FULL else 2
+KILLS = 12 if FULL else 3
 ROWS_A_FILE = 20
 FILES_A_LIFE = 4
 CHILD = Path(__file__).with_name("streaming_process.py")

@@ -23,7 +23,7 @@ from lakeshift.pipeline.state import PipelineState
 from tests.conftest import FULL
 from tests.integration.pipeline.cities import PIPELINE, go_on, make, tables
 
-KILLS = 20 if FULL else 2
+KILLS = 20 if FULL else 3
 
 
 def make_stream(folder: Path) -> Path:
