@@ -25,9 +25,10 @@ _UNTOLD = "-Xlog:disable"
 SHORT_LIVED_JVM = f"{_SHORT_LIVED} {_UNTOLD} -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else _SHORT_LIVED
 
 # Java properties of this kind are Spark's settings. Queries of a few rows that run once: two tasks instead of 200, a
-# Delta table's state in one instead of 50, and no Java compiled for a projection that sees ten rows. The long form has
-# it compiled, as it is for users.
-_INTERPRETED = "" if os.environ.get("LAKESHIFT_FULL") else "-Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+# Delta table's state in one instead of 50, and no Java compiled for a stage or a projection that sees ten rows. The
+# long form has it compiled, as it is for users.
+_NOT_COMPILED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+_INTERPRETED = "" if os.environ.get("LAKESHIFT_FULL") else _NOT_COMPILED
 _FEW_ROWS = f"-Dspark.sql.shuffle.partitions=2 -Dspark.databricks.delta.snapshotPartitions=1 {_INTERPRETED}"
 SPARK_OPTIONS = f"{SHORT_LIVED_JVM} {_FEW_ROWS}"
 

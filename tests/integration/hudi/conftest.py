@@ -14,6 +14,7 @@ from tests.integration.hudi import tables
 from tests.integration.hudi.tables import HudiFixture
 
 VECTORIZED = "spark.sql.parquet.enableVectorizedReader"
+WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -24,15 +25,17 @@ def _hudi_line(stack: Stack) -> None:
 
 @pytest.fixture(autouse=True)
 def _gate_unset(_hudi_line: None, spark: Any) -> Iterator[None]:
-    """Each test starts with the settings that a new session has.
+    """Each test starts with the settings that a new session of a user has.
 
-    The second one too: Hudi's V1 source switches it off for the whole session when it reads incrementally, and each
-    read that follows, by either path, then goes row by row.
+    Hudi's V1 source switches the vectorized reader off for the whole session when it reads incrementally, and each
+    read that follows, by either path, then goes row by row. So it would where stages are not compiled, as elsewhere in
+    the tests.
     """
     for name in (GATE, VECTORIZED):
         spark.conf.unset(name)
+    spark.conf.set(WHOLE_STAGE, "true")
     yield
-    for name in (GATE, VECTORIZED):
+    for name in (GATE, VECTORIZED, WHOLE_STAGE):
         spark.conf.unset(name)
 
 
