@@ -7,6 +7,8 @@ tests which commands have been seen to succeed, in text and as JSON, and to fail
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -14,10 +16,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from jsonschema import Draft202012Validator
 
+from lakeshift.cli import app
+from lakeshift.cli.options import settings
 from lakeshift.cli.outputs import FAILURE, json_schema
+from tests.conftest import FULL
 
 PROGRAM = str(Path(sys.executable).parent / "lakeshift")
 # What runs with these misses Java at once if it looks for it.
@@ -36,6 +42,31 @@ def run(*arguments: str, **environment: str) -> Done:
         timeout=300,
         check=False,
     )
+
+
+def shared(*arguments: str, **environment: str) -> Done:
+    """A command as a process in the long form, else in this process, with the Spark session that is there.
+
+    A JVM's start costs more than most commands. Arguments, exit code, standard output and standard error are those of
+    a process all the same.
+    """
+    if FULL:
+        return run(*arguments, **environment)
+    settings.json = settings.debug = False
+    out, err = io.StringIO(), io.StringIO()
+    code: Any = "main() came back"
+    with (
+        mock.patch.dict(os.environ, environment),
+        mock.patch.object(sys, "argv", ["lakeshift", *arguments]),
+        mock.patch.object(app, "begin_process"),  # for this process is not the command's
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            app.main()
+        except SystemExit as end:
+            code = end.code
+    return Done(list(arguments), code, out.getvalue(), err.getvalue())
 
 
 def told(command: str, *arguments: str, by: Run = run, **environment: str) -> str:

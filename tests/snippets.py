@@ -7,20 +7,14 @@ all of a page in one namespace. In expected output ``...`` stands for any text, 
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
 import re
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from lakeshift.cli.app import main
-from lakeshift.cli.options import settings
+from tests.command import shared
 
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
@@ -97,7 +91,8 @@ class Walk:
         variables = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
         program, *arguments = words[len(variables) :]
         assert program == "lakeshift", f"line {snippet.line}: {command!r} is run by no test"
-        told = call(arguments, variables)
+        done = shared(*arguments, **variables)
+        told = done.stdout + done.stderr
         assert matches(expected, told), (
             f"line {snippet.line}: {command}\n--- the page says:\n{expected}\n--- it told:\n{told}"
         )
@@ -115,18 +110,3 @@ def matches(expected: str, told: str) -> bool:
         for line in expected.splitlines()
     )
     return re.fullmatch(pattern, told) is not None
-
-
-def call(arguments: list[str], variables: dict[str, str]) -> str:
-    """What a command prints, first on standard output and then on standard error; in this process, to share Spark."""
-    output, errors = io.StringIO(), io.StringIO()
-    settings.json = settings.debug = False
-    with (
-        mock.patch.dict(os.environ, variables),
-        mock.patch.object(sys, "argv", ["lakeshift", *arguments]),
-        contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(errors),
-        contextlib.suppress(SystemExit),
-    ):
-        main()
-    return output.getvalue() + errors.getvalue()

@@ -12,13 +12,12 @@ import pty
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.command import NO_JAVA, PROGRAM, Run, printed, refused, run, told
-from tests.command_series import command_series
+from tests.command import NO_JAVA, PROGRAM, Run, printed, refused, run, shared, told
 
 pytestmark = pytest.mark.plain
 
@@ -32,12 +31,10 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     return lake
 
 
-@pytest.fixture(scope="module")
-def series(warehouse: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """Commands in one process without Java, for the many that fail at once."""
-    folder = tmp_path_factory.mktemp("series")
-    with command_series(folder, LAKESHIFT_WAREHOUSE=warehouse, **NO_JAVA) as one_process:
-        yield one_process
+@pytest.fixture
+def in_lake(warehouse: str) -> Run:
+    """For the many commands that fail at once: on that lake, and without Java."""
+    return partial(shared, LAKESHIFT_WAREHOUSE=warehouse, **NO_JAVA)
 
 
 def test_help_lists_the_commands() -> None:
@@ -54,22 +51,22 @@ def test_a_piped_table_is_tab_separated(warehouse: str) -> None:
     assert lines[:2] == ["id\tcolumn\ttype\trequired", "1\tid\tlong\t"]
 
 
-def test_a_table_is_created_evolved_and_shown_whatever_its_name_is(series: Run, tmp_path: Path) -> None:
+def test_a_table_is_created_evolved_and_shown_whatever_its_name_is(in_lake: Run, tmp_path: Path) -> None:
     lake, name = str(tmp_path / "lake of 'mine'"), 'dß."o\'clock" \u2013 表'
     arguments = ["--schema", "id bigint, ts timestamp", "-p", "day(ts)", "--warehouse", lake]
-    made = printed("table create", name, *arguments, "--set", "owner=a=b", "--set", "my.secret-key=hush", by=series)
+    made = printed("table create", name, *arguments, "--set", "owner=a=b", "--set", "my.secret-key=hush", by=in_lake)
     assert (made["name"], made["properties"]["owner"], made["snapshots"]) == (name, "a=b", [])
     assert made["properties"]["my.secret-key"] == "(not shown)"
-    evolved = printed("table evolve", name, "--add", "bucket(4, id)", "--warehouse", lake, by=series)
-    assert evolved == printed("table show", name, "--warehouse", lake, by=series)
+    evolved = printed("table evolve", name, "--add", "bucket(4, id)", "--warehouse", lake, by=in_lake)
+    assert evolved == printed("table show", name, "--warehouse", lake, by=in_lake)
     assert [column["name"] for column in evolved["columns"]] == ["id", "ts"]
     assert [(spec["spec_id"], spec["fields"], spec["is_default"]) for spec in evolved["specs"]] == [
         (0, ["day(ts)"], False),
         (1, ["day(ts)", "bucket(4, id)"], True),
     ]
-    told_so = told("table evolve", name, "--drop", "day(ts)", "--warehouse", lake, by=series)
+    told_so = told("table evolve", name, "--drop", "day(ts)", "--warehouse", lake, by=in_lake)
     assert told_so == f"{name} is now written under spec 2: bucket(4, id)\n"
-    assert told("table list", "--warehouse", lake, by=series) == f"table\n{name}\n"
+    assert told("table list", "--warehouse", lake, by=in_lake) == f"table\n{name}\n"
     shown = told("table list", "--warehouse", lake, PYTHONIOENCODING="ascii", **NO_JAVA)
     assert shown == f"table\n{name}\n".encode("ascii", "backslashreplace").decode()
 
@@ -90,14 +87,14 @@ def test_a_terminal_gets_a_drawn_table(warehouse: str) -> None:
     assert "│" in text
 
 
-def test_a_name_cannot_play_with_the_terminal(series: Run, tmp_path: Path) -> None:
+def test_a_name_cannot_play_with_the_terminal(in_lake: Run, tmp_path: Path) -> None:
     title = "\x1b]0;owned\x07"
-    told("table create", f"db.{title}", "--schema", "id bigint", "--warehouse", str(tmp_path), by=series)
+    told("table create", f"db.{title}", "--schema", "id bigint", "--warehouse", str(tmp_path), by=in_lake)
     for arguments in (["table", "list"], ["table", "show", f"db.{title}{title}"]):
         _, text = on_a_terminal(*arguments, "--warehouse", str(tmp_path))
         assert r"db.\x1b]0;owned\x07" in text
         assert title not in text
-    assert told("table list", "--warehouse", str(tmp_path), by=series) == "table\ndb.\\x1b]0;owned\\x07\n"
+    assert told("table list", "--warehouse", str(tmp_path), by=in_lake) == "table\ndb.\\x1b]0;owned\\x07\n"
 
 
 def test_schemas_of_outputs_are_listed_and_printed() -> None:
@@ -107,53 +104,55 @@ def test_schemas_of_outputs_are_listed_and_printed() -> None:
     refused("json-schema", "table", "shew", code=2, saying="There is no output 'table shew'; there are: delta diff")
 
 
-def test_a_table_that_is_not_there_is_told_by_every_command_before_spark_starts(series: Run, warehouse: str) -> None:
+def test_a_table_that_is_not_there_is_told_by_every_command_before_spark_starts(in_lake: Run, warehouse: str) -> None:
     not_there = "ConfigError: There is no table 'db.nope' in catalog 'local'; tables there: db.t."
-    refused("table show", "db.nope", saying=not_there, by=series)
-    refused("table evolve", "db.nope", "--add", "id", saying=not_there, by=series)
-    refused("table append", "db.nope", "rows.json", saying=not_there, by=series)
-    refused("table delete", "db.nope", "--where", "id = 1", saying=not_there, by=series)
-    refused("table update", "db.nope", "--set", "id=1", saying=not_there, by=series)
-    refused("table merge", "db.nope", "a.json", "--on", "true", "--matched", "delete", saying=not_there, by=series)
-    refused("rewrite plan", "db.nope", saying=not_there, by=series)
-    refused("rewrite run", "db.nope", saying=not_there, by=series)
-    refused("report", "db.nope", "-o", f"{warehouse}/x.html", saying=not_there, by=series)
+    refused("table show", "db.nope", saying=not_there, by=in_lake)
+    refused("table evolve", "db.nope", "--add", "id", saying=not_there, by=in_lake)
+    refused("table append", "db.nope", "rows.json", saying=not_there, by=in_lake)
+    refused("table delete", "db.nope", "--where", "id = 1", saying=not_there, by=in_lake)
+    refused("table update", "db.nope", "--set", "id=1", saying=not_there, by=in_lake)
+    refused("table merge", "db.nope", "a.json", "--on", "true", "--matched", "delete", saying=not_there, by=in_lake)
+    refused("rewrite plan", "db.nope", saying=not_there, by=in_lake)
+    refused("rewrite run", "db.nope", saying=not_there, by=in_lake)
+    refused("report", "db.nope", "-o", f"{warehouse}/x.html", saying=not_there, by=in_lake)
     assert not Path(warehouse, "x.html").exists()
-    as_json = refused("table show", "db.nope", "--json", saying="There is no table 'db.nope'", by=series)
+    as_json = refused("table show", "db.nope", "--json", saying="There is no table 'db.nope'", by=in_lake)
     assert json.loads(as_json)["error"]["type"] == "ConfigError"
 
 
-def test_a_wrong_value_is_told_with_the_remedy(series: Run, tmp_path: Path) -> None:
-    refused("table evolve", "db.t", "--add", "week(ts)", saying="partition expression 'week(ts)'", by=series)
-    refused("table create", "db.t", "--schema", "id bigint", saying="The table 'db.t' exists already", by=series)
-    refused("table list", "--catalog", "prod", saying="There is no catalog named 'prod'; known here: local.", by=series)
-    refused("rewrite plan", "db.t", "--where", "rejion = 1", saying="rejion", by=series)
-    refused("run", str(tmp_path / "none.yaml"), saying="none.yaml", by=series)
+def test_a_wrong_value_is_told_with_the_remedy(in_lake: Run, tmp_path: Path) -> None:
+    refused("table evolve", "db.t", "--add", "week(ts)", saying="partition expression 'week(ts)'", by=in_lake)
+    refused("table create", "db.t", "--schema", "id bigint", saying="The table 'db.t' exists already", by=in_lake)
+    refused(
+        "table list", "--catalog", "prod", saying="There is no catalog named 'prod'; known here: local.", by=in_lake
+    )
+    refused("rewrite plan", "db.t", "--where", "rejion = 1", saying="rejion", by=in_lake)
+    refused("run", str(tmp_path / "none.yaml"), saying="none.yaml", by=in_lake)
     (tmp_path / "used").touch()
-    refused("demo", "--folder", str(tmp_path), saying="is not empty; the demo wants a new one", by=series)
+    refused("demo", "--folder", str(tmp_path), saying="is not empty; the demo wants a new one", by=in_lake)
     no_java = "StackError: "
     for failed in (
-        refused("delta diff", "table", "batch.json", saying=no_java, by=series),
-        refused("delta write", "table", "batch.json", saying=no_java, by=series),
-        refused("hudi explain", "table", saying=no_java, by=series),
+        refused("delta diff", "table", "batch.json", saying=no_java, by=in_lake),
+        refused("delta write", "table", "batch.json", saying=no_java, by=in_lake),
+        refused("hudi explain", "table", saying=no_java, by=in_lake),
     ):
         assert "Install a Java 17 runtime" in failed
 
 
-def test_a_wrong_call_exits_with_2(series: Run) -> None:
-    refused("table evolve", "db.t", code=2, saying="Give --add or --drop", by=series)
-    refused("table update", "db.t", "--set", "nonsense", code=2, saying="'nonsense' is not COLUMN=SQL", by=series)
-    refused("table merge", "db.t", "x.json", "--on", "true", code=2, saying="Give --matched", by=series)
-    refused("table append", "db.t", code=2, saying="Missing argument 'FILE...'", by=series)
-    refused("delta write", "t", "b.json", "--set", "x", code=2, saying="'x' is not KEY=VALUE", by=series)
-    refused("hudi explain", code=2, saying="Missing argument 'PATH_OR_NAME'", by=series)
-    refused("hudi settings", "more", code=2, saying="unexpected extra argument (more)", by=series)
-    refused("doctor", "--property", "uri", code=2, saying="'uri' is not KEY=VALUE", by=series)
-    refused("report", "db.t", code=2, saying="Give -o PATH", by=series)
-    refused("run", "--resume", "--new", "a.yaml", code=2, saying="exclude each other", by=series)
+def test_a_wrong_call_exits_with_2(in_lake: Run) -> None:
+    refused("table evolve", "db.t", code=2, saying="Give --add or --drop", by=in_lake)
+    refused("table update", "db.t", "--set", "nonsense", code=2, saying="'nonsense' is not COLUMN=SQL", by=in_lake)
+    refused("table merge", "db.t", "x.json", "--on", "true", code=2, saying="Give --matched", by=in_lake)
+    refused("table append", "db.t", code=2, saying="Missing argument 'FILE...'", by=in_lake)
+    refused("delta write", "t", "b.json", "--set", "x", code=2, saying="'x' is not KEY=VALUE", by=in_lake)
+    refused("hudi explain", code=2, saying="Missing argument 'PATH_OR_NAME'", by=in_lake)
+    refused("hudi settings", "more", code=2, saying="unexpected extra argument (more)", by=in_lake)
+    refused("doctor", "--property", "uri", code=2, saying="'uri' is not KEY=VALUE", by=in_lake)
+    refused("report", "db.t", code=2, saying="Give -o PATH", by=in_lake)
+    refused("run", "--resume", "--new", "a.yaml", code=2, saying="exclude each other", by=in_lake)
     # As JSON too, though the call could not be read.
     as_json = refused(
-        "rewrite plan", "db.t", "--min-inputfiles", "2", "--json", code=2, saying="--min-input-files", by=series
+        "rewrite plan", "db.t", "--min-inputfiles", "2", "--json", code=2, saying="--min-input-files", by=in_lake
     )
     assert json.loads(as_json)["error"]["type"] == "NoSuchOption"
 
@@ -197,15 +196,15 @@ def test_a_catalog_file_that_is_none_is_named(tmp_path: Path) -> None:
     assert f"Check that {tmp_path / 'catalog.db'} is an SQLite file" in said
 
 
-def test_a_table_whose_metadata_is_damaged_or_gone_is_told(series: Run, tmp_path: Path) -> None:
+def test_a_table_whose_metadata_is_damaged_or_gone_is_told(in_lake: Run, tmp_path: Path) -> None:
     where = ["--warehouse", str(tmp_path)]
-    made = printed("table create", "db.t", "--schema", "id bigint", *where, by=series)
+    made = printed("table create", "db.t", "--schema", "id bigint", *where, by=in_lake)
     [metadata] = Path(made["location"].removeprefix("file://"), "metadata").glob("*.json")
     start = "ConfigError: The table 'db.t' is in catalog 'local', but its metadata file cannot be read: "
     metadata.write_text("nonsense")
-    assert "Invalid JSON" in refused("table show", "db.t", *where, saying=start, by=series)
+    assert "Invalid JSON" in refused("table show", "db.t", *where, saying=start, by=in_lake)
     metadata.unlink()
-    assert metadata.name in refused("rewrite plan", "db.t", *where, saying=start, by=series)
+    assert metadata.name in refused("rewrite plan", "db.t", *where, saying=start, by=in_lake)
 
 
 def test_a_folder_that_may_not_be_written_to_is_named(tmp_path: Path) -> None:

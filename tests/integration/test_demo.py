@@ -1,4 +1,4 @@
-"""The demo: as a process with all formats, and its chapters where there is no Hudi."""
+"""The demo: with all formats, and its chapters where there is no Hudi."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from lakeshift import connect
 from lakeshift.demo.pipelines import copy_pipelines
 from lakeshift.demo.story import Stage, chapters
 from lakeshift.stack import Stack
-from tests.command import printed, refused, told
-from tests.command_series import command_series
+from tests.command import printed, refused, shared, told
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "story"
 
 
 @pytest.mark.once  # as `make demo` does
-def test_the_demo_tells_its_story_and_refuses_a_used_folder(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")  # it opens pages without waiting
+def test_the_demo_tells_its_story_and_refuses_a_used_folder(spark: Any, tmp_path: Path) -> None:
     folder, opened = tmp_path / "demo", tmp_path / "opened"
     desktop = tmp_path / "bin" / "xdg-open"  # what a desktop opens files with
     desktop.parent.mkdir()
     desktop.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
     desktop.chmod(0o755)
     path = f"{desktop.parent}{os.pathsep}{os.environ['PATH']}"
-    result = printed("demo", "--open", "--folder", str(folder), PATH=path)
+    result = printed("demo", "--open", "--folder", str(folder), by=shared, PATH=path)
     chapters = [chapter["told"] for chapter in result["chapters"]]
     assert len(chapters) == 9
     assert all(any(line.startswith("checked:") for line in chapter) for chapter in chapters)
@@ -44,17 +44,16 @@ def test_the_demo_tells_its_story_and_refuses_a_used_folder(tmp_path: Path) -> N
     # What the demo ran is what a user can copy; the demo mended land.yaml on the way, and nothing else.
     for name in ("arrive.yaml", "tidy.yaml", "landed.py"):
         assert (folder / name).read_text() == (EXAMPLES / name).read_text()
-    refused("demo", "--folder", str(folder), saying="is not empty; the demo wants a new one")
+    refused("demo", "--folder", str(folder), saying="is not empty; the demo wants a new one", by=shared)
 
     # The Hudi tables that it leaves are there to ask about.
     table = next(folder.rglob(".hoodie")).parent
-    with command_series(tmp_path / "series") as series:
-        read = printed("hudi explain", str(table), by=series)
-        assert (Path(read["table"]).name, read["uses_v2"]) == (table.name, True)
-        assert "V1 (FileScan), since " in told("hudi explain", str(table), "--v1", by=series)
-        settings = printed("hudi settings", by=series)
-        assert "HoodieSparkSessionExtension" in settings["spark.sql.extensions"]
-        assert told("hudi settings", by=series).startswith("setting\tvalue\nspark.")
+    read = printed("hudi explain", str(table), by=shared)
+    assert (Path(read["table"]).name, read["uses_v2"]) == (table.name, True)
+    assert "V1 (FileScan), since " in told("hudi explain", str(table), "--v1", by=shared)
+    settings = printed("hudi settings", by=shared)
+    assert "HoodieSparkSessionExtension" in settings["spark.sql.extensions"]
+    assert told("hudi settings", by=shared).startswith("setting\tvalue\nspark.")
 
 
 @pytest.mark.full  # its parts are in the tutorial's pipeline, which runs on this line by default

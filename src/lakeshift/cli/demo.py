@@ -60,17 +60,13 @@ def demo(folder: Path | None, open_it: bool) -> None:
     copy_pipelines(folder)
     stage = Stage(folder, lake, speak, show)
     done = []
-    try:
-        for number, (title, chapter) in enumerate(chapters(lake.stack.available_formats()), 1):
-            if not settings.json:
-                say(f"\n{number}. {title}", style="bold")
-            start = time.perf_counter()
-            told.clear()
-            chapter(stage)
-            done.append({"title": title, "seconds": round(time.perf_counter() - start, 1), "told": list(told)})
-    finally:
-        with quiet_jvm():
-            lake.spark.stop()
+    for number, (title, chapter) in enumerate(chapters(lake.stack.available_formats()), 1):
+        if not settings.json:
+            say(f"\n{number}. {title}", style="bold")
+        start = time.perf_counter()
+        told.clear()
+        chapter(stage)
+        done.append({"title": title, "seconds": round(time.perf_counter() - start, 1), "told": list(told)})
     page = report_path(folder)
     emit({"folder": str(folder), "report": str(page), "chapters": done}, lambda: _finish(folder, page))
     if open_it and click.launch(str(page)) != 0:

@@ -120,9 +120,6 @@ def _session(stack: Stack) -> Iterator[Finding]:
                 yield Finding("Executors", OK, f"{executor.host} ({executor.python}): lakeshift {executor.lakeshift}")
     except LakeshiftError as error:
         yield Finding("Executors", FAILED, str(error))
-    finally:
-        with quiet_jvm():
-            spark.stop()
 
 
 def _catalog(name: str, warehouse: str, properties: tuple[str, ...]) -> str:

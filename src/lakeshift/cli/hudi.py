@@ -37,17 +37,13 @@ def explain(
     with quiet_jvm():
         spark = build_session(["hudi"])
         spark.sparkContext.setLogLevel("OFF")
-    try:
-        path = HudiTable(spark, path_or_name).explain(
-            dsv2=not v1,
-            as_of=as_of,
-            incremental_from=incremental_from,
-            incremental_to=incremental_to,
-            read_optimized=read_optimized,
-        )
-    finally:
-        with quiet_jvm():
-            spark.stop()
+    path = HudiTable(spark, path_or_name).explain(
+        dsv2=not v1,
+        as_of=as_of,
+        incremental_from=incremental_from,
+        incremental_to=incremental_to,
+        read_optimized=read_optimized,
+    )
     emit(path.to_dict(), lambda: say(str(path)))
 
 

@@ -49,7 +49,7 @@ def test_every_command_prints_json_of_a_published_schema() -> None:
     assert {name.partition(" --")[0] for name in OUTPUTS} == COMMANDS
 
 
-def test_every_command_is_run_as_a_process_to_succeed_and_to_fail() -> None:
+def test_every_command_is_run_to_succeed_and_to_fail() -> None:
     calls = calls_in_tests()
     # What the tour tells people is what it prints as JSON, line by line; to see it twice would take a minute more.
     assert COMMANDS - calls["told"] == {"demo"}
