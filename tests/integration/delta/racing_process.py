@@ -10,28 +10,34 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 from lakeshift.delta.open_table import TypeWideningWarning
 from lakeshift.delta.sink import DeltaSink
 from lakeshift.spark.session import build_session
 
 TYPES = ["byte", "short", "int"]  # what every stack can widen
-FEWEST_BATCHES = 5  # so that every process has added a column and widened the shared one
+ADDS_A_COLUMN, WIDENS_TO_THE_LAST = 3, 5  # batches after which a process has done so
 
 
 def main(folder: Path, name: str, seconds: float) -> None:
-    warnings.simplefilter("ignore", TypeWideningWarning)
     spark = build_session(("delta",), master="local[1]", conf={"spark.sql.shuffle.partitions": "1"})
     spark.sparkContext.setLogLevel("OFF")
     (folder / f"{name}.ready").touch()
     while not (folder / "go").exists():
         time.sleep(0.02)
+    race(spark, folder, name, seconds, fewest=ADDS_A_COLUMN)
+    spark.stop()
+
+
+def race(spark: Any, folder: Path, name: str, seconds: float, fewest: int) -> None:
+    warnings.simplefilter("ignore", TypeWideningWarning)
     sink = DeltaSink(
         spark, folder / "table", True, enable_type_widening=True, txn_app_id=f"process-{name}", max_attempts=100
     )
     deadline, batch, extra = time.monotonic() + seconds, 0, 0
     with sink, (folder / f"{name}.report").open("w") as report:
-        while time.monotonic() < deadline or batch < FEWEST_BATCHES:
+        while time.monotonic() < deadline or batch < fewest:
             if batch % 3 == 2:
                 extra += 1
             kind = TYPES[min(batch // 2, 2)]
@@ -46,7 +52,6 @@ def main(folder: Path, name: str, seconds: float) -> None:
             report.write(json.dumps(line) + "\n")
             report.flush()
             batch += 1
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,19 @@ import pytest
 
 from tests.conftest import FULL
 from tests.integration.delta.conftest import Log
+from tests.integration.delta.racing_process import WIDENS_TO_THE_LAST, race
 
 # Minutes of processes that start and die: on each line in the long form, else on one.
 pytestmark = pytest.mark.once_last
 
-PROCESSES = ["p1", "p2", "p3", "p4"]
+OWN, *CHILDREN = PROCESSES = ["p1", "p2", "p3", "p4"]  # this process and those that it starts
 SECONDS = 180 if FULL else 20
 CHILD = Path(__file__).with_name("racing_process.py")
 
 
 def test_four_processes_evolve_and_append_at_once(spark: Any, tmp_path: Path) -> None:
     children = {}
-    for name in PROCESSES:
+    for name in CHILDREN:
         with (tmp_path / f"{name}.log").open("wb") as output:
             children[name] = subprocess.Popen(
                 [sys.executable, str(CHILD), str(tmp_path), name, str(SECONDS)],
@@ -35,8 +37,10 @@ def test_four_processes_evolve_and_append_at_once(spark: Any, tmp_path: Path) ->
                 start_new_session=True,
             )
     try:
-        _wait(lambda: all((tmp_path / f"{name}.ready").exists() for name in PROCESSES), children, tmp_path)
+        _wait(lambda: all((tmp_path / f"{name}.ready").exists() for name in CHILDREN), children, tmp_path)
         (tmp_path / "go").touch()
+        with warnings.catch_warnings():
+            race(spark, tmp_path, OWN, SECONDS, fewest=WIDENS_TO_THE_LAST)
         for name, child in children.items():
             assert child.wait(SECONDS + 600) == 0, (tmp_path / f"{name}.log").read_text()[-3000:]
     finally:
