@@ -78,13 +78,22 @@ def open_frames(
 
 
 def _add(frames: Frames, name: str, frame: DataFrame) -> None:
-    if any(view.isTemporary for view in frame.sparkSession.catalog.listTables(pattern=name)):
+    if _is_temporary_view(frame.sparkSession, name):
         raise ConfigError(
             f"The session has a temporary view {name!r} already, which the pipeline would replace. Drop the view, or "
             "rename the step."
         )
     frame.createOrReplaceTempView(name)
     frames.by_name[name] = frame
+
+
+def _is_temporary_view(spark: SparkSession, name: str) -> bool:
+    from pyspark.errors import AnalysisException
+
+    try:
+        return spark.catalog.getTable(name).isTemporary
+    except AnalysisException:  # There is nothing of that name, or a table that cannot be loaded; no view hides it.
+        return False
 
 
 def _by_sql(spark: SparkSession, name: str, step: Transform) -> DataFrame:

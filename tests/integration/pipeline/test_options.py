@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 import lakeshift
 from lakeshift.cli.app import app
 from lakeshift.cli.options import settings
-from lakeshift.errors import InvalidStateError
+from lakeshift.errors import ConfigError, InvalidStateError
 from lakeshift.lake import Lake
 from lakeshift.pipeline.state import PipelineState
 
@@ -143,3 +143,15 @@ def test_options_do_what_they_say_in_runs_that_are_planned_on_and_given_up(
     assert {(row["spec_id"], row["partition"]["region"]) for row in specs} == {(0, "us"), (1, "eu")}
     assert done["maintain.move"]["details"]["filter_stats"] is not None
     lake.catalog.engine.dispose()  # type: ignore[attr-defined]
+
+
+def test_a_view_of_the_user_s_is_not_replaced(spark: Any, tmp_path: Path) -> None:
+    file, _ = make(tmp_path)
+    spark.range(3).createOrReplaceTempView("europe")
+    try:
+        refused = call(str(file))
+        assert isinstance(refused.exception, ConfigError)
+        assert "a temporary view 'europe' already" in str(refused.exception)
+        assert spark.table("europe").count() == 3
+    finally:
+        spark.catalog.dropTempView("europe")
