@@ -85,7 +85,7 @@ def cases(lab: Lab) -> Iterator[Case]:
         "UPDATE bench_dml.db.events SET amount = amount + 1 WHERE grp = 7",
         2.0,
     )
-    spark.read.parquet(str(changes)).createOrReplaceTempView("changes")
+    spark.read.parquet(str(changes)).createOrReplaceTempView("bench_changes")
     yield case(
         f"MERGE of {merged:,} rows",
         lambda: (
@@ -94,7 +94,7 @@ def cases(lab: Lab) -> Iterator[Case]:
             .when_not_matched_insert({"id": "source.id", "amount": "source.amount", "note": "source.note"})
             .execute()
         ),
-        "MERGE INTO bench_dml.db.events AS target USING changes AS source ON target.id = source.id "
+        "MERGE INTO bench_dml.db.events AS target USING bench_changes AS source ON target.id = source.id "
         "WHEN MATCHED THEN UPDATE SET amount = source.amount, note = source.note "
         "WHEN NOT MATCHED THEN INSERT (id, amount, note) VALUES (source.id, source.amount, source.note)",
         1.5,
