@@ -38,7 +38,10 @@ def _told_of(findings: list[dict[str, str]]) -> dict[str, str]:
 
 
 @pytest.mark.once_last
-def test_rows_are_written_changed_compacted_and_piped(spark: Any, tmp_path: Path) -> None:
+def test_rows_are_written_changed_compacted_and_piped(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where Spark may put its own files
     (tmp_path / "rows.json").write_text("".join(f'{{"id": {n}, "city": "{c}"}}\n' for n, c in enumerate("xxyyz")))
     (tmp_path / "bad.csv").write_text("city,id\nPune,30\nOslo,\n")
     (tmp_path / "changes.json").write_text('{"id": 104, "city": "m"}\n{"id": 7, "city": "new"}\n')

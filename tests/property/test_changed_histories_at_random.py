@@ -32,7 +32,7 @@ from tests.conftest import FULL
 from tests.integration.iceberg.changed_tables import Changed, Row, new_table
 from tests.tables import files_under, local_catalog, referenced_files
 
-HISTORIES, STEPS = (60, 40) if FULL else (4, 8)
+HISTORIES, STEPS = (60, 40) if FULL else (3, 8)
 MODES = ["merge-on-read", "copy-on-write"]
 _DAY = datetime(2026, 1, 2)
 # The first of each is what a failure is shown with, if others do as well.

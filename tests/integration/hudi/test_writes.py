@@ -35,9 +35,10 @@ def content(spark: Any, table: str) -> dict[int, tuple[str, str]]:
     return {row.id: (row.name, row.region) for row in frame.collect()}
 
 
-# Under a gate that is closed this is Hudi alone; the long run shows that too.
+# Under a gate that is closed this is Hudi alone, and the path of a statement is the same for both kinds of table; the
+# long run shows that too.
 @pytest.mark.parametrize("on", [True, False] if FULL else [True], ids=lambda on: f"gate_{on}")
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", ["cow", "mor"] if FULL else ["cow"])
 def test_sql_statements_write_through_v1(spark: Any, gate: Callable[[bool | None], None], kind: str, on: bool) -> None:
     gate(on)
     table = f"written_{kind}_{on}".lower()

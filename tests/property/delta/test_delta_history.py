@@ -14,7 +14,7 @@ from lakeshift.errors import SchemaMismatchError
 from lakeshift.stack import Capability, Stack
 from tests.conftest import FULL
 
-SECONDS = 300 if FULL else 8
+SECONDS = 300 if FULL else 5
 WIDTHS = ["byte", "short", "int", "long"]
 
 
