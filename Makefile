@@ -40,7 +40,7 @@ test-full: ready  ## The long forms of everything
 TOGETHER = $(MAKE) --no-print-directory -j$(JOBS)
 # The longest first, so that the cores stay busy to the end. One process holds one Spark context, and the cluster's
 # tests have their own: hence two runs a line. What needs no Spark runs once, not a line (see tests/conftest.py).
-PARTS    = $(SPARK:%=test-%) plain $(SPARK:%=cluster-%) types docs
+PARTS    = $(SPARK:%=test-%) plain $(SPARK:%=cluster-%) $(SPARK:%=types-%) docs
 SIZE     = $(if $(LAKESHIFT_FULL),, and not full)
 REPEATED = $(if $(filter $(FIRST),$(1)),, and not once)$(if $(LAKESHIFT_FULL),,$(SPREAD))
 SPREAD   = $(if $(filter $(FIRST),$(1)),, and not once_first)$(if $(filter $(LAST),$(1)),, and not once_last)
@@ -67,8 +67,10 @@ lint: .venv-$(FIRST)/.synced
 	$(call bin,$(FIRST))/ruff check .
 	$(call bin,$(FIRST))/ruff format --check .
 
-types: $(SPARK:%=.venv-%/.synced)
-	$(foreach line,$(SPARK),$(call bin,$(line))/mypy --cache-dir .mypy_cache/$(line) $(call said_by,types $(line)) &&) true
+types: $(SPARK:%=types-%)
+
+types-%: .venv-%/.synced
+	$(call bin,$*)/mypy --cache-dir .mypy_cache/$* $(call said_by,types $*)
 
 # Not --quiet: that would hide the warnings from --strict too, and nothing would ever fail.
 docs: .venv-$(FIRST)/.synced  ## Build the documentation into site/
